@@ -240,7 +240,7 @@ static int32_t sab_py_stage_is_used(sab_py_stage* stage) {
 
 /* The next record, as a value in the first place of a list. */
 static sab_status sab_py_next(sab_stream* stream, uintptr_t list, int32_t is_text) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     const sab_status status = sab_stream_next(stream, &record);
     if (status != SAB_OK) return status;
     const PyGILState_STATE lock = PyGILState_Ensure();

@@ -294,3 +294,81 @@ def test_samples_are_separated_by_texts(made):
         sab.plan(sizes, budget=100, separate_by=made(languages), max_shapes={"de": 2})
     with pytest.raises(TypeError, match="separate_by"):
         sab.plan([1, 2], budget=100, separate_by=["de", 1])
+
+
+@pytest.mark.parametrize(
+    "call, rule",
+    [
+        (lambda: sab.plan(LENGTHS, 16, padding=0), "padding = 0: must be above 0 and below 1"),
+        (lambda: sab.plan(LENGTHS, 16, max_shapes=0), "max_shapes = 0: must be at least 1"),
+        (
+            lambda: sab.plan(LENGTHS, 16, batch_size_multiple=0),
+            "batch_size_multiple = 0: must be at least 1",
+        ),
+        (lambda: sab.BucketSampler(PLAN, world_size=0), "world_size = 0: must be at least 1"),
+        (lambda: sab.BucketSampler(PLAN, micro_batches=0), "micro_batches = 0: must be at least 1"),
+        (
+            lambda: sab.BalancedSampler(LENGTHS, budget=16, fill=0),
+            "fill = 0: must be above 0 and at most 1",
+        ),
+        (
+            lambda: sab.BaguaBatchSampler(LENGTHS, budget=0),
+            "budget = 0: must be finite and above 0",
+        ),
+        (lambda: sab.plan_step(LENGTHS, budget=16, multiple=0), "multiple = 0: must be at least 1"),
+        (
+            lambda: sab.measurement_points(1, 9, max_count=4, degree=0),
+            "degree = 0: must be at least 1",
+        ),
+        (
+            lambda: sab.MemoryModel.fit([(1, 2)], [1.0], coverage=0),
+            "coverage = 0: must be above 0 and below 1",
+        ),
+        (lambda: sab.find_thresholds(LENGTHS, 1, num_trials=0), "num_trials = 0: must be at least"),
+        (lambda: sab.Cache("memory:", flush_interval=0), "flush_interval = 0: must be above 0"),
+        (lambda: sab.Cache("memory:", timeout=0), "timeout = 0: must be above 0 and at most 1000"),
+        (lambda: sab.Stream.random().readahead(read_ahead=0, budget=9), "read_ahead = 0: must be"),
+        (lambda: sab.Stream.random().pack(9, read_ahead=0), "read_ahead = 0: must be at least 1"),
+    ],
+)
+def test_zero_is_no_default(call, rule):  # as it is in C
+    assert message_of(call).startswith(rule)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: sab.plan(LENGTHS, 16, buckets=2, padding=0.05),
+            "padding = 0.05: goes with neither boundaries nor buckets only",
+        ),
+        (
+            lambda: sab.plan(LENGTHS, 16, buckets=2, max_shapes=3),
+            "max_shapes = 3: goes with neither boundaries nor buckets only",
+        ),
+        (
+            lambda: sab.find_thresholds(LENGTHS, 1, num_trials=7),
+            "num_trials = 7: goes with 'randomised' only",
+        ),
+        (
+            lambda: sab.find_thresholds(LENGTHS, 1, tolerate=7),
+            "tolerate + 1 = 8: goes with 'randomised' only",
+        ),
+        (lambda: sab.find_thresholds(LENGTHS, 1, seed=7), "seed = 7: goes with 'randomised' only"),
+        (
+            lambda: sab.OrderedSampler(None, LENGTHS, budget=-1),
+            "budget = -1: must be finite and at least 0",
+        ),
+        (lambda: sab.Cache("memory:", load_wait=-1), "load_wait = -1: must be at least 0"),
+        (
+            lambda: next(sab.Stream.from_items([1, 2]).pack(-1, key=float)),
+            "capacity = -1: must be finite and above 0",
+        ),
+    ],
+)
+def test_options_without_an_effect_or_out_of_range(call, message):
+    assert message_of(call) == message
+
+
+def test_a_cache_does_not_wait():
+    assert sab.Cache("memory:", load_wait=0).get_or_load("a", lambda key: key + "b") == "ab"

@@ -31,6 +31,7 @@ from sab import (
     _metrics,
     _mixture,
     _model,
+    _ordered,
     _pack,
     _peaks,
     _plan,
@@ -73,6 +74,7 @@ from sab._native import (
     ffi as _ffi,
     lib as _lib,
 )
+from sab._ordered import *
 from sab._pack import *
 from sab._peaks import *
 from sab._plan import *
@@ -115,6 +117,7 @@ __all__ += _max_batch.__all__
 __all__ += _metrics.__all__
 __all__ += _mixture.__all__
 __all__ += _model.__all__
+__all__ += _ordered.__all__
 __all__ += _pack.__all__
 __all__ += _peaks.__all__
 __all__ += _plan.__all__

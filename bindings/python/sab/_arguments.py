@@ -56,14 +56,19 @@ def place_of(name: str, value: Any, count: int, what: str) -> int:
     return number % count
 
 
-def real(name: str, value: Any) -> float:
-    """A number, or an error that names it."""
+def real(name: str, value: Any, zero: str = "") -> float:
+    """A number, or an error that names it. `zero`: the rule that 0 breaks, where the library takes
+    it for its default.
+    """
     try:
-        return math.ldexp(value, 0)  # unlike float(), takes no text
+        number = math.ldexp(value, 0)  # unlike float(), takes no text
     except OverflowError:
         raise ValueError(f"{name}: is too large for a floating-point number") from None
     except (TypeError, ValueError, RuntimeError):  # the last two of tensors
         raise TypeError(f"{name} = {brief(value)}: must be a number") from None
+    if zero and number == 0:
+        raise ValueError(f"{name} = 0: {zero}")
+    return number
 
 
 def shown(value: Any) -> str:

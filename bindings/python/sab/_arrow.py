@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, CData, check, ffi, lib, new_options, path_bytes
+from sab._native import Calls, CData, check, ffi, lib, new_struct, path_bytes
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
@@ -33,7 +33,7 @@ def arrow_sizes(
     source: Any, column: str | None, unit: int, zero_nulls: bool, calls: Calls | None = None
 ) -> CData:
     """The handle of sizes in an Arrow object, which are not copied."""
-    options = new_options("sab_sizes_arrow_options")
+    options = new_struct("sab_sizes_arrow_options")
     options.nulls = lib.SAB_NULLS_ZERO if zero_nulls else lib.SAB_NULLS_REFUSE
     options.text_unit = unit
     name = ffi.NULL if column is None else ffi.new("char[]", path_bytes(column, "column"))

@@ -28,7 +28,7 @@ from sab._native import (
     ffi,
     keep_exception,
     lib,
-    new_options,
+    new_struct,
 )
 from sab._order import Order, sampler_options
 from sab._random_access import RandomAccessSampler
@@ -159,8 +159,7 @@ def partition(
     weight_table = None if weights is None else _table("weights", weights, count)
     capacities = None if weights is None else _capacities(weights, capacity)
     calls = Calls(progress=progress, what="partition")
-    options = new_options("sab_partition_options")
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    options = calls.options("sab_partition_options")
     options.equal_counts = flag("equal_counts", equal_counts)
     options.cost_count = len(cost_table)
     if weight_table is not None and capacities is not None:
@@ -191,8 +190,11 @@ def partition(
 
 
 def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> CData:
-    options = new_options("sab_bagua_options")
-    options.shuffle, options.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
+    options = new_struct("sab_bagua_options")
+    options.no_shuffle, options.drop_last = (
+        not flag("shuffle", shuffle),
+        flag("drop_last", drop_last),
+    )
     options.random_level = real("random_level", random_level)
     return options
 
@@ -330,7 +332,8 @@ class BaguaBatchSampler(RandomAccessSampler):
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
-        balancing.budget = 0 if budget is None else real("budget", budget)
+        zero = "must be finite and above 0"
+        balancing.limit = 0 if budget is None else real("budget", budget, zero)
         if make_batches is None and budget is None:
             raise ValueError("make_batches = None and budget = None: one must be given")
         if make_batches is not None:

@@ -1,4 +1,4 @@
-"""What BioNeMo has: greedy batches, and intervals of sizes."""
+"""What BioNeMo has: greedy batches of a stream of indices, and intervals of sizes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any, Callable, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import indices_of, integer, iterable, kind_of, real, whole
-from sab._native import Calls, check, ffi, lib, unpicklable, warn_of_skipped
-from sab._order import LastStep, Order, sampler_options
-from sab._random_access import RandomAccessSampler
+from sab._arguments import integer, iterable, kind_of, real, whole
+from sab._native import Calls, check, ffi, lib, unpicklable
 from sab._sampler import Output, Sampler
 from sab._sizes import SizesLike, as_sizes
 
-__all__ = ["OrderedSampler", "BionemoSizeAwareStream", "create_buckets"]
+__all__ = ["BionemoSizeAwareStream", "create_buckets"]
 
 Element_co = TypeVar("Element_co", covariant=True)
 
@@ -26,69 +24,14 @@ class SupportsIndex(Protocol[Element_co]):
     def __getitem__(self, index: int) -> Element_co: ...
 
 
-class OrderedSampler(RandomAccessSampler):
-    """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
-    ``budget``.
-
-    A sample over the budget alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
-    For indices that are read while batches are made, or sizes from a function, see
-    :class:`BionemoSizeAwareStream`.
-
-    Args:
-        indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
-        sizes: anything that :class:`sab.Sizes` takes.
-        budget: largest sum of the sizes of a batch.
-        rank, world_size, last_step, micro_batches, output: as for :class:`BucketSampler`.
-
-    >>> import sab
-    >>> sampler = sab.OrderedSampler(None, [2, 2, 2, 2, 2], budget=4)
-    >>> [batch.tolist() for batch in sampler]
-    [[0, 1], [2, 3], [4]]
-    """
-
-    def __init__(
-        self,
-        indices: npt.ArrayLike | None,
-        sizes: SizesLike,
-        *,
-        budget: float,
-        rank: int = 0,
-        world_size: int = 1,
-        last_step: LastStep = "split",
-        micro_batches: int = 1,
-        output: Output = "numpy",
-    ) -> None:
-        order: Order = {
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "micro_batches": micro_batches,
-        }
-        self._sizes = as_sizes(sizes)
-        array = None if indices is None else indices_of("indices", indices)
-        count = len(self._sizes) if array is None else array.size
-        self._construct(
-            output,
-            lib.sab_ordered_sampler_new,
-            ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
-            count,
-            self._sizes._handle,
-            real("budget", budget),
-            sampler_options(order),
-        )
-        warn_of_skipped(self.skipped_count, count, "over budget")
-        options = {"budget": budget, **order, "output": output}
-        self._made_from = (array, sizes), options
-
-
 class BionemoSizeAwareStream(Sampler):
-    """:class:`OrderedSampler` over any iterable of indices, which is iterated anew for
-    each pass, on one rank, of unknown length.
+    """:class:`sab.OrderedSampler` over any iterable of indices, which is iterated anew for each
+    pass, on one rank, of unknown length.
 
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
         size: a function ``size(index)``, or a sequence indexed by it.
-        budget, output: as for :class:`OrderedSampler`.
+        budget, output: as for :class:`sab.OrderedSampler`.
 
     >>> import sab
     >>> stream = sab.BionemoSizeAwareStream(iter([7, 8, 9]), lambda index: 2, budget=4)
@@ -130,6 +73,7 @@ class BionemoSizeAwareStream(Sampler):
             return given
 
         self._calls = Calls(source=source)
+        self._calls.names["limit"] = "budget"
         self._construct(
             output,
             lib.sab_bionemo_size_aware_stream_sampler_new,
@@ -137,6 +81,7 @@ class BionemoSizeAwareStream(Sampler):
             self._calls.handle,
             ffi.NULL,
             real("budget", budget),
+            calls=self._calls,
         )
 
 

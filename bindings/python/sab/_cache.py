@@ -32,7 +32,6 @@ from sab._native import (
     ffi,
     keep_exception,
     lib,
-    new_options,
     new_struct,
     path_bytes,
     record_of,
@@ -344,16 +343,20 @@ class Cache(Generic[Value]):
         )  # nothing that these give is in what they read
         if capacity is not None:
             capacity = whole("capacity", capacity, 1)
-        options = new_options("sab_cache_options")
+        options = new_struct("sab_cache_options")
         if dataset_name is not None:
             keep = ffi.new("char[]", _text("dataset_name", dataset_name))
             options.dataset_name = keep
         options.writer_buffer_size = whole("writer_buffer_size", writer_buffer_size, 1)
-        options.flush_interval = real("flush_interval", flush_interval)
+        options.flush_interval = real("flush_interval", flush_interval, "must be above 0")
         options.capacity = capacity or 0
         options.on_failure = one_of("on_failure", on_failure, _FAILURES)
-        options.timeout = real("timeout", timeout)
-        options.load_wait = real("load_wait", load_wait)
+        rule = "must be above 0 and at most 1000000 seconds"
+        options.timeout = real("timeout", timeout, rule)
+        wait = real("load_wait", load_wait)
+        if not wait >= 0:
+            raise ValueError(f"load_wait = {wait:g}: must be at least 0")
+        options.load_wait = wait or -1  # 0 is the default to the library
         options.call_timeout = 0 if call_timeout is None else real("call_timeout", call_timeout)
         options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
@@ -431,8 +434,7 @@ class Cache(Generic[Value]):
                 len(data),
                 lib.sab_py_load,
                 calls.handle,
-                lib.sab_py_progress,
-                calls.handle,
+                calls.options(),
                 value,
             ),
             calls,

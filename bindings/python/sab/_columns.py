@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch as _loaded_torch
 
-from sab._native import CData, check, ffi, lib, new_options, new_struct
+from sab._native import CData, check, ffi, lib, new_struct
 
 torch: Any = _loaded_torch
 Tensor = Any
@@ -149,7 +149,7 @@ def _pad(
     value_dims: Sequence[int] = (),
     repeat: bool = False,
 ) -> None:
-    options = new_options("sab_pad_options")
+    options = new_struct("sab_pad_options")
     options.batch_dim = batch_dim
     options.padding = lib.SAB_PADDING_REPEAT if repeat else lib.SAB_PADDING_CONSTANT
     options.value, options.value_dims = (
@@ -171,7 +171,7 @@ def _pad(
 
 
 def _unpad(padded: int, indices: Int64s, shape: Int64s, batch_dim: int, ragged: _Ragged) -> None:
-    options = new_options("sab_pad_options")
+    options = new_struct("sab_pad_options")
     options.batch_dim = batch_dim
     options.threads = torch.get_num_threads()
     shape = np.ascontiguousarray(shape)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sab._arguments import one_of, place_of, real, whole
 from sab._cost import CostLike, cost_handle
 from sab._display import one_line
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["ContextPart", "ContextPlan", "plan_context"]
@@ -161,12 +161,11 @@ def plan_context(
     0 1 4 ((5, 10), (30, 35))
     2 0 1 ((0, 4), (4, 8))
     """
-    options = new_options("sab_context_options")
     calls = Calls(progress=progress, what="context plan")
+    options = calls.options("sab_context_options")
     options.cost = cost_handle("cost", cost, calls)
     options.overhead = real("overhead", overhead)
     options.groups = one_of("groups", groups, _GROUPS)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = as_sizes(lengths, "lengths")
     handle = ffi.new("sab_context_plan **")
     check(

@@ -118,6 +118,7 @@ class Cost:
         """
         rows = elements("terms", terms)
         given = ffi.new("sab_cost_term[]", len(rows))
+        kept: list[CData] = []
         for number, (name, row) in enumerate((f"terms[{i}]", row) for i, row in enumerate(rows)):
             parts = elements(name, row)
             if len(parts) != 3:
@@ -130,10 +131,11 @@ class Cost:
                 raise ValueError(
                     f"len({name}[2]) = {len(powers)}: must be at most {lib.SAB_MAX_COLUMNS}"
                 )
+            array = ffi.new("uint32_t[]", [whole(f"{name}[2]", each, bits=32) for each in powers])
+            kept.append(array)
+            given[number].length_powers, given[number].column_count = array, len(powers)
             given[number].coefficient = real(f"{name}[0]", coefficient)
             given[number].count_power = whole(f"{name}[1]", count_power, bits=32)
-            for column, power in enumerate(powers):
-                given[number].length_powers[column] = whole(f"{name}[2]", power, bits=32)
         handle = ffi.new("sab_cost **")
         check(lib.sab_cost_terms_new(given, len(rows), handle))
         return cls._own(handle, cls.terms, terms)

@@ -25,7 +25,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
 )
 
@@ -319,7 +318,7 @@ class _ComponentCpu(Device):
             check(lib.sab_torch_open(ffi.NULL))
         except (OSError, MismatchError) as error:
             raise type(error)(f"{error}\n{_how_to_get_component(torch)}") from None
-        options = new_options("sab_probe_options")
+        options = new_struct("sab_probe_options")
         options.total_bytes = total_bytes
         handle = ffi.new("sab_probe **")
         check(lib.sab_probe_new(b"cpu", options, handle))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sab._arguments import brief, flag, one_of, real_array, whole
 from sab._cost import CostLike, cost_handle
 from sab._display import record_line
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Grouping", "Thresholds", "find_thresholds"]
@@ -22,6 +22,7 @@ _METHODS = {
     "least_largest": lib.SAB_THRESHOLDS_LEAST_LARGEST,
     "randomised": lib.SAB_THRESHOLDS_RANDOMISED,
 }
+_TRIALS = 100  # by default; not told to the library, which refuses it beside another method
 
 
 class Thresholds(NamedTuple):
@@ -87,14 +88,16 @@ def find_thresholds(
     [1.0, 4.0, 16.0]
     """
     k = whole("k", k, 1)
-    options = new_options("sab_thresholds_options")
     calls = Calls(progress=progress, what="thresholds")
+    options = calls.options("sab_thresholds_options")
     options.cost = cost_handle("cost", cost, calls)
     options.method = one_of("method", method, _METHODS)
     options.cost_per_sample = flag("cost_per_sample", cost_per_sample)
-    options.num_trials = whole("num_trials", num_trials, 1, bits=32)
+    num_trials = whole("num_trials", num_trials, 1, bits=32)
+    options.num_trials = 0 if num_trials == _TRIALS else num_trials
     if tolerate is not None:
-        options.tolerate = whole("tolerate", tolerate, bits=63)
+        options.patience = whole("tolerate", tolerate, bits=63) + 1
+        calls.names["patience"] = "tolerate + 1"
     options.seed = whole("seed", seed)
     if starts is not None:
         rows: npt.NDArray[Any] = np.asarray(starts)
@@ -106,7 +109,6 @@ def find_thresholds(
         rows = np.ascontiguousarray(rows, np.uint64)
         calls.kept.append(rows)
         options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = as_sizes(lengths, "lengths")
     # Checked by the library as well, but not before there is room for them.
     if k >= max(len(sizes), 1):

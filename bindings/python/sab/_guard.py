@@ -17,7 +17,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
     record_of,
     unpicklable,
@@ -86,8 +85,8 @@ class MemoryGuard:
         self._owns_probe = not isinstance(device, Probe)
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
         self._reduce = Work(reduce=reduce_function(reduce))
-        options = new_options("sab_memory_guard_options")
-        options.budget = 0 if budget is None else whole("budget", budget, 1)
+        options = new_struct("sab_memory_guard_options")
+        options.limit = 0 if budget is None else whole("budget", budget, 1)
         options.interval, options.window = (
             whole("interval", interval, 1),
             whole("window", window, 1),

@@ -14,7 +14,7 @@ import numpy as np
 
 from sab._arguments import elements, function, one_dimension, one_of, real, whole
 from sab._devices import is_out_of_memory
-from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new_options, new_struct
+from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
@@ -92,10 +92,10 @@ def find_max_batch(
         trial=trial if lengths is not None else _without_length(trial),
         reduce=reduce_function(reduce),
     )
-    options = new_options("sab_max_batch_options")
+    options = calls.options("sab_max_batch_options")
     options.search = one_of("search", search, _SEARCHES)
     options.max_batch_size = whole("max_batch_size", max_batch_size, 1)
-    options.budget = 0 if budget is None else whole("budget", budget, 1)
+    options.limit = 0 if budget is None else whole("budget", budget, 1)
     if rounding == "power_of_two":
         options.rounding = lib.SAB_ROUND_POWER_OF_TWO
     elif isinstance(rounding, (str, bool)):
@@ -110,7 +110,6 @@ def find_max_batch(
         options.lengths, options.length_count = array, len(lengths)
     if reduce is not None:
         options.reduce, options.reduce_ctx = lib.sab_py_reduce, calls.handle
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = ffi.new("uint64_t[]", 1 if lengths is None else len(lengths))
     result = new_struct("sab_max_batch")
     with probe_of(device) as probe:
@@ -126,7 +125,7 @@ def find_max_batch(
         result.trials,
         result.out_of_memory,
         result.peak,
-        result.budget,
+        result.limit,
     )
 
 
@@ -228,7 +227,7 @@ def step_options(
     chunk_size: int | None,
 ) -> tuple[CData, object]:
     """The options of a chunked step, and what they point to."""
-    options = new_options("sab_step_in_chunks_options")
+    options = new_struct("sab_step_in_chunks_options")
     options.chunk, options.ctx = lib.sab_py_chunk, calls.handle
     options.chunk_size = 0 if chunk_size is None else whole("chunk_size", chunk_size, 1)
     if begin is not None:

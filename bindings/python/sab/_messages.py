@@ -24,7 +24,8 @@ _KEYWORDS = {
     "budget.cost": "cost",
     "budget_count": "len(budget)",
     "separate_by_count": "len(separate_by)",
-    "id_shape_count": "len(max_shapes)",
+    "max_shape_count": "len(max_shapes)",
+    "limit": "budget",
 }
 _CONSTANT = re.compile(
     r"SAB_(BUCKETS|TAIL|OVERSIZE|LAST_STEP|PARTITION|PACK|THRESHOLDS|MODEL|SEARCH|ROUND|CACHE"
@@ -50,6 +51,7 @@ _OTHERS = {
     "restore it with that capacity, or begin the next epoch with sab_sampler_set_epoch()": (
         "load it with that capacity, or begin the next epoch with set_epoch()"
     ),
+    "total: a limit must be given": "total: a budget must be given",
     "restore its state into a sampler": "load its state into a sampler",
     "sab_sampler_get_budget: ": "set_budget() and get_budget(): ",
 }

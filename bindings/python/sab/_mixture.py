@@ -20,7 +20,7 @@ from sab._arguments import (
     whole,
 )
 from sab._cost import ONE_COLUMN
-from sab._native import Calls, CData, check, ffi, lib, new_options, new_struct
+from sab._native import Calls, CData, check, ffi, lib, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes, owned
 
 __all__ = ["Mixture", "SourceReport"]
@@ -153,7 +153,7 @@ class Mixture(Sizes):
 
     def _options(self, calls: Calls) -> CData:
         given = self._given
-        options = new_options("sab_mixture_options")
+        options = new_struct("sab_mixture_options")
         ways = [
             name for name in ("repeat", "proportions", "temperature") if given[name] is not None
         ]
@@ -487,15 +487,10 @@ def reports_of(mixture: Mixture | None, sampler: CData, calls: Calls) -> dict[Na
     """What the present epoch of a sampler has of each source."""
     if mixture is None:
         return {}
-    reports = ffi.new("sab_mixture_report[]", len(mixture.names))
-    for report in reports:
-        report.struct_size = ffi.sizeof("sab_mixture_report")
-    check(
-        lib.sab_mixture_get_report(
-            sampler, lib.sab_py_progress, calls.handle, reports, len(mixture.names)
-        ),
-        calls,
-    )
+    size = {"struct_size": ffi.sizeof("sab_mixture_report")}
+    reports = ffi.new("sab_mixture_report[]", [size] * len(mixture.names))
+    count = len(mixture.names)
+    check(lib.sab_mixture_get_report(sampler, calls.options(), reports, count), calls)
     fields = SourceReport._fields
     each = (SourceReport(*(getattr(report, name) for name in fields)) for report in reports)
     return dict(zip(mixture.names, each))

@@ -21,7 +21,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
     one_bar,
     record_of,
@@ -110,22 +109,23 @@ def measurement_points(
     points = whole("points", points, 1)
     if points > 1000:
         raise ValueError(f"points = {points}: must be at most 1000")
-    options = new_options("sab_measurement_options")
+    options = new_struct("sab_measurement_options")
     calls = Calls()
     budgets, count = budget_array(budget, cost, calls, columns)
     if count > 1:
         raise ValueError(f"len(budget) = {count}: must be at most 1")
-    if count:
-        options.budget = budgets[0]
+    options.budget = budgets
     if len(columns) > lib.SAB_MAX_COLUMNS:
         raise ValueError(f"len(shortest) = {len(columns)}: must be at most {lib.SAB_MAX_COLUMNS}")
-    options.columns = len(columns)
+    options.column_count = len(columns)
     for field, lengths in (("shortest", shortest), ("longest", longest)):
-        for column, (name, length) in enumerate(_of_columns(field, lengths, columns).items()):
-            getattr(options, field)[column] = length
-            calls.names[f"{field}[{column}]"] = name
+        each = _of_columns(field, lengths, columns)
+        array = ffi.new("double[]", list(each.values()))
+        calls.kept.append(array)
+        setattr(options, field, array)
+        calls.names.update({f"{field}[{j}]": name for j, name in enumerate(each)})
     options.max_count = whole("max_count", max_count, 1)
-    options.degree = whole("degree", degree, bits=31)
+    options.degree = whole("degree", degree, 1, bits=31)
     counts, found = ffi.new("uint64_t[]", points), ffi.new("double[]", points * len(columns))
     check(lib.sab_measurement_points_find(options, points, counts, found), calls)
     rows = np.asarray(ffi.unpack(found, len(found))).reshape(points, -1).tolist()
@@ -278,11 +278,11 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                 f"peaks has shape {bytes_.shape}: must have one number for each of the "
                 f"{len(rows)} rows of features"
             )
-        options = new_options("sab_memory_model_options")
+        options = new_struct("sab_memory_model_options")
         options.kind = one_of("kind", kind, _KINDS)
-        options.degree = whole("degree", degree, bits=31)
-        options.coverage = real("coverage", coverage)
-        options.select_terms = flag("select_terms", select_terms)
+        options.degree = whole("degree", degree, 1, bits=31)
+        options.coverage = real("coverage", coverage, "must be above 0 and below 1")
+        options.keep_terms = not flag("select_terms", select_terms)
         calls = Calls()
         _set_columns(options, columns, rows.shape[1] - 1, calls)
         handle = ffi.new("sab_memory_model **")

@@ -116,6 +116,12 @@ class Calls:
         # and not when garbage is collected.
         self.handle = ffi.new_handle(weakref.proxy(self))
 
+    def options(self, kind: str = "sab_progress_options") -> CData:
+        """Options with their defaults, but for progress, which these calls are told of."""
+        options = new_struct(kind)
+        options.progress, options.progress_ctx = lib.sab_py_progress, self.handle
+        return options
+
     def keep(self, exception: BaseException) -> None:
         """The first one is told, but for what must never be swallowed, such as Ctrl-C."""
         if self.exception is None or not isinstance(exception, Exception):
@@ -193,18 +199,9 @@ def path_bytes(path: str | os.PathLike[str], name: str = "path") -> bytes:
     return data
 
 
-def new_options(kind: str) -> CData:
-    """An option struct with its defaults."""
-    options = ffi.new(f"{kind} *")
-    getattr(lib, f"{kind}_init")(options, ffi.sizeof(options[0]))
-    return options
-
-
 def new_struct(kind: str) -> CData:
-    """A struct that a function of the library fills."""
-    struct = ffi.new(f"{kind} *")
-    struct.struct_size = ffi.sizeof(kind)
-    return struct
+    """A struct for the library: options with their defaults, or one that a function fills."""
+    return ffi.new(f"{kind} *", {"struct_size": ffi.sizeof(kind)})
 
 
 def record_of(kind: type[Record], struct: CData) -> Record:

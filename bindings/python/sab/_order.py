@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from sab._arguments import one_of, whole
-from sab._native import CData, lib, new_options
+from sab._native import CData, lib, new_struct
 
 LAST_STEPS = {
     "split": lib.SAB_LAST_STEP_SPLIT,
@@ -29,7 +29,7 @@ class Order(TypedDict, total=False):
 
 def sampler_options(order: Order) -> CData:
     """The options of a sampler in C, those that are not given with their defaults."""
-    options = new_options("sab_sampler_options")
+    options = new_struct("sab_sampler_options")
     options.seed = whole("seed", order.get("seed", 0))
     options.rank = whole("rank", order.get("rank", 0))
     options.world_size = whole("world_size", order.get("world_size", 1), 1)

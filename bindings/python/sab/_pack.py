@@ -21,7 +21,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
     record_of,
     warn_of_skipped,
@@ -186,16 +185,17 @@ def _check_options(
 
 def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: Calls) -> None:
     capacities = capacities_of(capacity, columns)
-    if len(columns) == 1:
-        pack.capacity = capacities[0]
-        return
     array = ffi.new("uint64_t[]", capacities)
     calls.kept.append(array)
     pack.capacities, pack.capacity_count = array, len(capacities)
+    if len(columns) == 1:
+        calls.names["capacities[0]"] = "capacity"
 
 
-def _pack_options(method: str, max_sequences: int, split: bool, oversize: str) -> CData:
-    pack = new_options("sab_packed_options")
+def _pack_options(
+    calls: Calls, method: str, max_sequences: int, split: bool, oversize: str
+) -> CData:
+    pack = calls.options("sab_packed_options")
     pack.method = one_of("method", method, _METHODS)
     pack.max_sequences = whole("max_sequences", max_sequences)
     pack.split = flag("split", split)
@@ -283,17 +283,16 @@ class PackedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = _pack_options(method, max_sequences, split, oversize)
+        calls = Calls(progress=progress, what="packing")
+        pack = _pack_options(calls, method, max_sequences, split, oversize)
         pack.window = whole("window", window)
         pack.tries = whole("tries", tries)
-        calls = Calls(progress=progress, what="packing")
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
         self._columns = source.columns
         _check_options(source.columns, method, pack.split != 0, pack.window, pack.tries)
         _set_capacities(pack, capacity, source.columns, calls)
         set_balance(pack, balance, calls, source.columns)
-        pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
             "rank": rank,
@@ -350,12 +349,7 @@ class PackedSampler(RandomAccessSampler):
         """
         calls = Calls(progress=progress, what="report")
         report = new_struct("sab_balanced_report")
-        check(
-            lib.sab_balanced_sampler_get_report(
-                self._handle, lib.sab_py_progress, calls.handle, report
-            ),
-            calls,
-        )
+        check(lib.sab_balanced_sampler_get_report(self._handle, calls.options(), report), calls)
         info = self.info
         fields: list[Any] = [
             report.samples,
@@ -367,7 +361,7 @@ class PackedSampler(RandomAccessSampler):
             info.lower_bound,
             info.most_sequences,
             report.steps,
-            per_column(report.total, self._columns),
+            per_column(report.totals, self._columns),
             report.fill,
             *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
             reports_of(self._mixture, self._handle, calls),
@@ -455,13 +449,12 @@ class Packing:
         given: PackingOptions,
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = _pack_options(
-            given["method"], given["max_sequences"], given["split"], given["oversize"]
-        )
-        pack.capacity = given["capacity"]
         calls = Calls(progress=progress, what="packing")
+        pack = _pack_options(
+            calls, given["method"], given["max_sequences"], given["split"], given["oversize"]
+        )
+        _set_capacities(pack, given["capacity"], ONE_COLUMN, calls)
         set_balance(pack, given["balance"], calls, ONE_COLUMN)
-        pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         handle = ffi.new("sab_packing **")
         check(lib.sab_histogram_packing_new(histogram._handle, pack, handle), calls)
         self._handle = ffi.gc(handle[0], lib.sab_packing_free)

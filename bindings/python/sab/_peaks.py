@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sab._arguments import brief, flag, function, iterable, whole
 from sab._display import record_line
-from sab._native import Progress, check, ffi, lib, new_options, new_struct
+from sab._native import Progress, check, ffi, lib, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Work
 
@@ -94,20 +94,15 @@ def collect_peak(
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
     function("cleanup", cleanup)
     calls = Work(progress, "collect_peak", work=run, cleanup=cleanup)
-    options = new_options("sab_collect_peak_options")
+    options = calls.options("sab_collect_peak_options")
     with contextlib.suppress(Exception):  # many have no length, and say so in as many ways
         options.item_count = len(inputs)  # type: ignore[arg-type]
-    options.work, options.ctx, options.warm_up, options.release_cache = (
-        lib.sab_py_work,
-        calls.handle,
-        warm_up,
-        flag("release_cache", release_cache),
-    )
+    options.work, options.ctx, options.warm_up = lib.sab_py_work, calls.handle, warm_up
+    options.keep_cache = not flag("release_cache", release_cache)
     if cleanup is not None:
         options.cleanup = lib.sab_py_cleanup
     if flag("collect_garbage", collect_garbage):
         options.collect_garbage = lib.sab_py_collect_garbage
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
 
     def collected() -> Peaks:
         view = new_struct("sab_peaks_view")

@@ -177,19 +177,16 @@ class Plan(Saved, kind="sab_plan"):
         }
         options = sampler_options(order)
         report = new_struct("sab_plan_report")
+        totals = [ffi.new("double[]", len(self._columns)) for _ in range(2)]
+        report.totals, report.padded_totals = totals
         calls = Calls(progress=progress, what="report")
-        check(
-            lib.sab_plan_get_report(
-                self._handle, options, lib.sab_py_progress, calls.handle, report
-            ),
-            calls,
-        )
+        check(lib.sab_plan_get_report(self._handle, options, calls.options(), report), calls)
         others = ("totals", "padded_totals", "buckets", "sources")
         fields = {name: getattr(report, name) for name in Report._fields if name not in others}
         fields["target_met"] = bool(report.target_met)
-        for name in ("totals", "padded_totals"):
-            numbers = ffi.unpack(getattr(report, name), report.columns)
-            fields[name] = dict(zip(self._columns, numbers))
+        fields["totals"], fields["padded_totals"] = (
+            dict(zip(self._columns, numbers)) for numbers in totals
+        )
         return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
 
     def locate(
@@ -278,16 +275,16 @@ class Plan(Saved, kind="sab_plan"):
         """
         function("run", run, optional=False)
         calls = Work(progress, "verify", run=run, columns=self._columns)
+        options = calls.options("sab_verification_options")
+        options.count = whole("count", count, 1)
         result = new_struct("sab_verification")
         with probe_of(device) as probe:
             status = lib.sab_plan_verify(
                 self._handle,
                 probe._handle,
-                whole("count", count, 1),
                 lib.sab_py_batch,
                 calls.handle,
-                lib.sab_py_progress,
-                calls.handle,
+                options,
                 result,
             )
             probe._check(status, calls)

@@ -24,7 +24,7 @@ from sab._arguments import (
 )
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._mixture import SOURCE, Mixture
-from sab._native import Calls, CData, Progress, ffi, lib, new_options
+from sab._native import Calls, CData, Progress, ffi, lib
 from sab._sizes import Sizes
 
 _TAILS = {
@@ -43,6 +43,7 @@ Tail = Literal["keep", "drop", "wrap"]
 Oversize = Literal["skip", "error", "single"]
 # Edges, in one dimension; of several columns a row for each corner, or the edges of each column.
 BoundariesLike = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]
+_PADDING = 0.01  # by default; not told to the library, which refuses it beside boundaries
 _MOST_BOXES = 1 << 16  # that edges of several columns may make
 WHY_SKIPPED = "outside the boundaries or over the budget"
 
@@ -86,15 +87,16 @@ def plan_options(
     `source` may be a mixture, whose sources separate_by may name.
     """
     check_names(given)
-    options = new_options("sab_plan_options")
     calls = Calls(progress=given.get("progress"), what="plan")
+    options = calls.options("sab_plan_options")
     set_budgets(options, budget, given.get("cost"), calls, columns)
     if budget is None and given.get("batch_size") is None:
         raise ValueError(
             "budget = None and batch_size = None: a budget or a batch size must be given, such as "
             "budget=16384"
         )
-    options.padding_target = real("padding", given.get("padding", options.padding_target))
+    padding = real("padding", given.get("padding", _PADDING), "must be above 0 and below 1")
+    options.padding_target = 0 if padding == _PADDING else padding
     _set_buckets(options, given, calls, columns)
     most = given.get("max_batch_size")
     options.max_batch_size = 0 if most is None else whole("max_batch_size", most, 1)
@@ -113,7 +115,6 @@ def plan_options(
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
     _set_ids(options, given, calls, source)
     options.threads = whole("threads", given.get("threads", 1), 0)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     return options, calls
 
 
@@ -121,17 +122,17 @@ def _set_multiples(
     options: CData, given: float | Mapping[str, float], calls: Calls, columns: Sequence[str]
 ) -> None:
     """Sets the multiple of all lengths, or that of some columns."""
-    if not isinstance(given, Mapping):
-        options.length_multiple = real("length_multiple", given)
-        return
     each = [0.0] * len(columns)
-    for key, multiple in given.items():
+    if not isinstance(given, Mapping):
+        each = [real("length_multiple", given)]
+        calls.names["length_multiples[0]"] = "length_multiple"
+    for key, multiple in given.items() if isinstance(given, Mapping) else ():
         name, column = f"length_multiple[{key!r}]", column_of("length_multiple", key, columns)
         each[column] = real(name, multiple)
         calls.names[f"length_multiples[{column}]"] = name
     numbers = ffi.new("double[]", each)
     calls.kept.append(numbers)
-    options.length_multiples = numbers
+    options.length_multiples, options.length_multiple_count = numbers, len(each)
 
 
 def _texts(ids: Any) -> list[str] | None:
@@ -177,7 +178,14 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
         options.separate_by = ffi.cast("int64_t *", array.ctypes.data)
         options.separate_by_count = array.size
     if not isinstance(shapes, Mapping):
-        options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
+        if shapes is None:
+            return
+        shapes = whole("max_shapes", shapes, 1)
+        if options.bucket_rule != lib.SAB_BUCKETS_AUTO:
+            raise ValueError(
+                f"max_shapes = {shapes}: goes with neither boundaries nor buckets only"
+            )
+        _set_shapes(options, [shapes], calls)
         return
     for key in shapes:
         integer("id of max_shapes", key)
@@ -194,9 +202,13 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
             f"max_shapes[{distinct[each.index(1)]}] = 1: must be at least 2: one for full batches, "
             "one for the tail, which is kept"
         )
-    numbers = ffi.new("size_t[]", each)
+    _set_shapes(options, each, calls)
+
+
+def _set_shapes(options: CData, each: list[int], calls: Calls) -> None:
+    numbers = ffi.new("uint64_t[]", each)
     calls.kept.append(numbers)
-    options.id_shapes, options.id_shape_count = numbers, len(distinct)
+    options.max_shapes, options.max_shape_count = numbers, len(each)
 
 
 def _check_edges(name: str, edges: npt.NDArray[np.float64]) -> None:

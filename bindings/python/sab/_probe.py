@@ -17,7 +17,6 @@ from sab._native import (
     ffi,
     keep_exception,
     lib,
-    new_options,
     new_struct,
     record_of,
     unpicklable,
@@ -172,12 +171,12 @@ class Probe:
         self._device = device
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
         if own is None:
-            options = new_options("sab_probe_options")
+            options = new_struct("sab_probe_options")
             options.total_bytes = total_bytes or 0
             check(lib.sab_probe_new(str(device).encode(), options, handle))
         else:
             self._calls = _DeviceCalls(own)
-            callbacks = new_options("sab_probe_callbacks")
+            callbacks = new_struct("sab_probe_callbacks")
             callbacks.ctx = self._calls.handle
             for name in (
                 "reset",

@@ -36,7 +36,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
     warn_of_skipped,
 )
@@ -468,7 +467,7 @@ class BalancedSampler(RandomAccessSampler):
         progress: bool | Progress | None = None,
     ) -> None:
         calls = Calls(progress=progress, what="balance")
-        options = new_options("sab_balanced_options")
+        options = calls.options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)
         source = as_sizes(sizes)
         self._columns = source.columns
@@ -479,9 +478,8 @@ class BalancedSampler(RandomAccessSampler):
                 "given"
             )
         set_balance(options, balance, calls, source.columns)
-        options.fill = real("fill", fill)
+        options.fill = real("fill", fill, "must be above 0 and at most 1")
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
-        options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
             "rank": rank,
@@ -527,12 +525,7 @@ class BalancedSampler(RandomAccessSampler):
         """How even the current epoch is on all ranks, before any training."""
         calls = Calls(progress=progress, what="report")
         report = new_struct("sab_balanced_report")
-        check(
-            lib.sab_balanced_sampler_get_report(
-                self._handle, lib.sab_py_progress, calls.handle, report
-            ),
-            calls,
-        )
+        check(lib.sab_balanced_sampler_get_report(self._handle, calls.options(), report), calls)
 
         def each(name: str) -> Any:
             numbers = ffi.unpack(getattr(report, name), report.balance_count)
@@ -544,7 +537,7 @@ class BalancedSampler(RandomAccessSampler):
             report.skipped,
             report.dropped,
             report.steps,
-            per_column(report.total, self._columns),
+            per_column(report.totals, self._columns),
             report.fill,
             *map(each, BalancedReport._fields[6:-1]),
             reports_of(mixture, self._handle, calls),

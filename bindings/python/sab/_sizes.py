@@ -22,7 +22,7 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
+    new_struct,
     path_bytes,
     unpicklable,
 )
@@ -420,7 +420,7 @@ def _read_file(path: str, how: _How) -> tuple[CData, str | None]:
 
 
 def _read_by_library(path: str, how: _How, calls: Calls) -> CData:
-    options = new_options("sab_sizes_file_options")
+    options = calls.options("sab_sizes_file_options")
     for name, value in (("column", how.column), ("format", how.format)):
         if value is not None:
             text = ffi.new("char[]", path_bytes(value, name))
@@ -429,7 +429,6 @@ def _read_by_library(path: str, how: _How, calls: Calls) -> CData:
     options.text_unit = how.unit
     options.missing = how.missing
     options.nulls = lib.SAB_NULLS_ZERO if how.zero_nulls else lib.SAB_NULLS_REFUSE
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_sizes **")
     check(lib.sab_sizes_file_new(path_bytes(path), options, handle), calls)
     return owned(handle)
@@ -443,13 +442,9 @@ def _called(size: Any, count: int | None, progress: bool | Progress | None) -> C
         )
     calls = Calls(size=size, progress=progress, what="sizes")
     handle = ffi.new("sab_sizes **")
+    count = whole("count", count)
     status = lib.sab_sizes_callback_new(
-        whole("count", count),
-        lib.sab_py_size,
-        calls.handle,
-        lib.sab_py_progress,
-        calls.handle,
-        handle,
+        count, lib.sab_py_size, calls.handle, calls.options(), handle
     )
     check(status, calls)
     return owned(handle)
@@ -457,7 +452,7 @@ def _called(size: Any, count: int | None, progress: bool | Progress | None) -> C
 
 def _borrowed(array: npt.NDArray[Any]) -> CData:
     handle = ffi.new("sab_sizes **")
-    options = new_options("sab_sizes_options")
+    options = new_struct("sab_sizes_options")
     # A stride of 0 means dense to the library; numpy has it only for a broadcast scalar.
     options.copy = array.strides[0] == 0 and array.size > 1
     options.stride = array.strides[0]

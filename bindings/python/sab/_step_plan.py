@@ -14,7 +14,7 @@ from sab._batch import copied
 from sab._cost import BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
 from sab._display import one_line
 from sab._messages import renamed
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes
 
 __all__ = ["StepPlan", "plan_step"]
@@ -24,7 +24,7 @@ _ORDERS = {
     "descending": lib.SAB_MICRO_BATCHES_DESCENDING,
     "bell": lib.SAB_MICRO_BATCHES_BELL,
 }
-_LAYOUTS = {"row": lib.SAB_LAYOUT_ROW, "padded": lib.SAB_LAYOUT_PADDED}
+_LAYOUTS = {"row": 0, "padded": 1}
 _WEIGHTINGS = {
     "sample": lib.SAB_LOSS_BY_SAMPLE,
     "token": lib.SAB_LOSS_BY_TOKEN,
@@ -311,7 +311,7 @@ def _planned(
 ) -> StepPlan:
     calls = Calls(progress=progress, what="step plan")
     calls.names["sizes"] = "lengths"
-    options = new_options("sab_step_plan_options")
+    options = calls.options("sab_step_plan_options")
     options.world_size = whole("world_size", given["world_size"], 1)
     set_budgets(options, given["budget"], given["cost"], calls, source.columns)
     if given["micro_batches"] is not None:
@@ -322,7 +322,7 @@ def _planned(
             "or a budget, must be given"
         )
     options.multiple = whole("multiple", given["multiple"], 1)
-    options.layout = one_of("layout", given["layout"], _LAYOUTS)
+    options.padded = one_of("layout", given["layout"], _LAYOUTS)
     set_balance(options, given["balance"], calls, source.columns)
     options.order = one_of("order", given["order"], _ORDERS)
     ids = given["groups"]
@@ -332,7 +332,6 @@ def _planned(
                 f"groups has {ids.size} ids: must have one for each of {len(source)} samples"
             )
         options.groups = ffi.cast("int64_t *", ids.ctypes.data)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_step_plan **")
     check(lib.sab_step_plan_new(source._handle, options, handle), calls)
     plan = ffi.gc(handle[0], lib.sab_step_plan_free)

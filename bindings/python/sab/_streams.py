@@ -18,8 +18,8 @@ from typing import Any, Callable, Literal, Union, cast
 import numpy as np
 
 from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, whole
-from sab._cost import BudgetLike, CostLike, budget_array, set_budgets
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, written
+from sab._cost import ONE_COLUMN, BudgetLike, CostLike, budget_array, set_budgets
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct, written
 from sab._pack import Capacity, capacities_of
 from sab._plan_options import OVERSIZE, SKIP_OR_ERROR, Oversize
 
@@ -162,7 +162,7 @@ class _Pipeline:
 def _list_options(
     shuffle: bool, infinite: bool | None, seed: int, rank: int, world_size: int
 ) -> Any:
-    options = new_options("sab_list_stream_options")
+    options = new_struct("sab_list_stream_options")
     options.infinite, options.shuffle = shuffle if infinite is None else infinite, shuffle
     options.seed, options.rank, options.world_size = (
         whole("seed", seed),
@@ -503,11 +503,11 @@ class Stream:
             if callable(size) or boundary_key is not None:
                 name = "batch_size" if callable(size) else "boundary_key"
                 raise ValueError(f"{name}: must not be a function for records of several sizes")
-            budget_array(budget if is_given else None, cost, Calls(), columns)
         else:
             budget = real("budget", budget)
             if cost is not None:
                 raise ValueError("cost: is for records of several sizes, with a dictionary as key")
+        budget_array(budget if is_given else None, cost, Calls(), columns or ONE_COLUMN)
         if size is None and not is_given:
             raise ValueError("budget = 0: a budget or a batch_size must be given")
         return self._then(
@@ -556,7 +556,7 @@ class Stream:
         return self._then(
             "pack",
             whole("read_ahead", read_ahead, 1),
-            capacities_of(capacity, columns) if columns else real("capacity", capacity),
+            capacities_of(capacity, columns) if columns else [real("capacity", capacity)],
             most,
             key,
             bool(shuffle),
@@ -811,7 +811,7 @@ def _files(
     for record, name in zip(records, kept):
         record.data, record.length = name, len(name)
     check(lib.sab_list_stream_new(records, len(names), _list_options(*order), place))
-    options = new_options("sab_files_stream_options")
+    options = new_struct("sab_files_stream_options")
     options.framing, options.max_record, options.on_error = framing, max_record, on_error
     options.readers = readers
     check(lib.sab_files_stream_new(place[0], options, place))
@@ -925,7 +925,7 @@ def _mix(
     window: int,
     until: int,
 ) -> None:
-    options = new_options("sab_mix_stream_options")
+    options = new_struct("sab_mix_stream_options")
     shares = ffi.new("double[]", proportions)  # read during the call
     options.proportions, options.proportion_count = shares, len(proportions)
     options.window, options.until = window, until
@@ -992,21 +992,21 @@ def _pack(
     oversize: int,
 ) -> None:
     _set_sizes(pipeline, place, is_text, key)
-    options = new_options("sab_pack_stream_options")
+    options = new_struct("sab_pack_stream_options")
     options.oversize = oversize
-    options.max_records, options.read_ahead, options.shuffle, options.seed = (
+    options.max_records, options.read_ahead, options.no_shuffle, options.seed = (
         most,
         read_ahead,
-        shuffle,
+        not shuffle,
         seed,
     )
     functions = _functions_of(key)
-    if not functions:
-        options.capacity = capacity
-        check(lib.sab_pack_stream_new(place[0], options, place))
-        return
-    capacities = ffi.new("uint64_t[]", capacity)  # read during the call
+    capacities = ffi.new("double[]", capacity)  # read during the call
     options.capacities, options.capacity_count = capacities, len(capacity)
+    if not functions:
+        pipeline.names["capacities[0]"] = "capacity"
+        pipeline.check(lib.sab_pack_stream_new(place[0], options, place), Calls())
+        return
     for index, name in enumerate(functions):
         pipeline.names[f"capacities[{index}]"] = f"capacity[{name!r}]"
     stage = pipeline.stage(tuple(functions.values()), is_text=is_text)
@@ -1029,11 +1029,11 @@ def _readahead(
     oversize: int,
 ) -> None:
     _set_sizes(pipeline, place, is_text, key)
-    options = new_options("sab_readahead_stream_options")
+    options = new_struct("sab_readahead_stream_options")
     options.oversize = oversize
-    options.read_ahead, options.shuffle, options.carry_over, options.seed = (
+    options.read_ahead, options.no_shuffle, options.carry_over, options.seed = (
         read_ahead,
-        shuffle,
+        not shuffle,
         carry_over,
         seed,
     )
@@ -1042,13 +1042,12 @@ def _readahead(
     has_size, has_key = callable(size), boundary_key is not None
     calls = Calls()
     called: Any = size if has_size else None
-    if functions := _functions_of(key):
-        set_budgets(options, budget, cost, calls, tuple(functions))
-        pipeline.names.update(calls.names)
+    functions = _functions_of(key)
+    set_budgets(options, budget, cost, calls, tuple(functions) or ONE_COLUMN)
+    pipeline.names.update(calls.names)
+    if functions:
         options.columns = len(functions)
         called = tuple(functions.values())
-    elif budget is not None:
-        options.budget = budget
     stage = pipeline.stage(called, boundary_key, is_text)
     check(lib.sab_py_readahead_new(place[0], options, stage, has_size, has_key, place), calls)
 

@@ -24,7 +24,7 @@ from torch.utils.data import BatchSampler, Sampler as TorchSampler
 
 import sab
 from sab._batch import batches_of
-from sab._native import Calls, check, ffi, lib, new_options
+from sab._native import Calls, check, ffi, lib, new_struct
 from sab.compat.bionemo.utils import INTEGER_DTYPES
 
 __all__: Sequence[str] = (
@@ -351,7 +351,7 @@ class BucketBatchSampler(TorchSampler[list[int]]):
             drop_last=drop_last,
         )
 
-        options = new_options("sab_bionemo_options")
+        options = new_struct("sab_bionemo_options")
         options.shuffle = (
             lib.SAB_BIONEMO_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_BIONEMO_SHUFFLE_NONE
         )
@@ -363,10 +363,11 @@ class BucketBatchSampler(TorchSampler[list[int]]):
 
         calls = Calls(size=size)
         if greedy is not None:
-            options.budget = greedy[0].max_total_size
-            options.size, options.size_ctx = lib.sab_py_size, calls.handle
+            options.limit = greedy[0].max_total_size
         if sizes is not None:
             options.sizes = sizes._handle
+        elif greedy is not None:
+            options.size, options.size_ctx = lib.sab_py_size, calls.handle
         handle = ffi.new("sab_sampler **")
         check(lib.sab_bionemo_sampler_new(plan._handle, options, handle))
         sampler = ffi.gc(handle[0], lib.sab_sampler_free)

@@ -660,7 +660,7 @@ typedef struct sab_context_plan_view {
  double lower_bound;
  double gap;
 } sab_context_plan_view;
-sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size, uint64_t budget, const sab_context_options *options, sab_context_plan **plan);
+sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size, uint64_t limit, const sab_context_options *options, sab_context_plan **plan);
 sab_status sab_context_plan_get_view(const sab_context_plan *plan, sab_context_plan_view *view);
 void sab_context_plan_free(sab_context_plan *plan);
 /* sab/mixture.h, provisional */

@@ -140,7 +140,7 @@ typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
 typedef struct sab_verification_options {
     /** sizeof(sab_verification_options) */
     size_t struct_size;
-    /** number of batches; 0: 8 */
+    /** number of batches; 0: 16 */
     uint64_t count;
     /** reports progress and may cancel, before each batch; NULL */
     sab_progress_fn progress;

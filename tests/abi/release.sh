@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes the binary interface of a release, for baseline.sh: release.sh VERSION PREFIX [FOLDER [TEST...]].
 # Writes to FOLDER (by default tests/abi/VERSION) what run.sh compares with: libsab.abi, the stable declarations (sab_cdef.h),
-# the defaults (defaults.txt) and the C test programs (TEST..., by default all that can run with another library).
+# and the C test programs (TEST..., by default all that can run with another library).
 # PREFIX is an installation of a build with SAB_BUILD_TESTS.
 set -euo pipefail
 version=$1 prefix=$(realpath "$2")
@@ -16,7 +16,6 @@ made=$scratch/made # so that a failure leaves no half of it
 mkdir "$made"
 dump "$prefix" "$made/libsab.abi"
 /usr/bin/python3 -B "$here/stable.py" "$here/../.." > "$made/sab_cdef.h"
-/usr/bin/python3 -B "$here/defaults.py" "$(find "$prefix" -name libsab.so)" "$made/sab_cdef.h" > "$made/defaults.txt"
 cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON \
   -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
 ninja -C "$scratch/build" --quiet "${tests[@]}"

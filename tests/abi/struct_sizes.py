@@ -11,17 +11,14 @@ that of LIBRARY
 - with a struct that is 8 bytes longer, as a later release may have it: it must be accepted, and no
   byte of a result changed that LIBRARY does not know, or that lies behind the struct.
 
-Only the last of these calls is what the test sees. Each function must succeed in some test. The
-functions sab_..._init are called from here. Prints "N passed, N failed".
+Only the last of these calls is what the test sees. Each function must succeed in some test.
+Prints "N passed, N failed".
 """
 
-import ctypes
 import os
 import pathlib
 import subprocess
 import sys
-
-from compare import layout, read
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
@@ -241,8 +238,7 @@ def functions_with_structs(headers, structs):
         function
         for header in headers
         for function in header.of(abi.Function)
-        if not function.name.endswith("_init")
-        and any(each.type.name in structs for each in function.signature.parameters)
+        if any(each.type.name in structs for each in function.signature.parameters)
     ]
 
 
@@ -260,34 +256,10 @@ def build(headers, scratch):
     return library
 
 
-def check_inits(library):
-    """Each sab_..._init writes what fits into the struct, and zeros behind what it knows."""
-    declared = read((REPO / "include/sab_cdef.h").read_text())
-    loaded = ctypes.CDLL(str(library))
-
-    def filled(name, size):
-        memory = ctypes.create_string_buffer(b"\xa5" * (size + 24), size + 24)
-        getattr(loaded, name)(memory, ctypes.c_size_t(size))
-        return memory.raw
-
-    for name in declared:
-        if name.endswith("_init") and hasattr(loaded, name):
-            _, size, _ = layout(declared[name.removesuffix("_init")], declared)
-            usual = filled(name, size)[8:size]
-            for more in (-8, 0, 8):
-                raw = filled(name, size + more)
-                assert int.from_bytes(raw[:8], sys.byteorder) == size + more, name
-                known = min(size, size + more)
-                assert raw[8:known] == usual[: known - 8], name
-                assert raw[known : size + more] == bytes(size + more - known), name
-                assert raw[size + more :] == b"\xa5" * 24, f"{name}: written behind the struct"
-
-
 def main():
     library, programs, scratch = (pathlib.Path(each).resolve() for each in sys.argv[1:4])
     scratch.mkdir(parents=True, exist_ok=True)
     headers = abi.read_headers(REPO / "include")
-    check_inits(library)
     seen = scratch / "seen"
     seen.write_text("")
     first = build(headers, scratch)
@@ -297,7 +269,7 @@ def main():
         "LD_PRELOAD": str(first),
         "STRUCT_SIZES_SEEN": str(seen),
     }
-    passed, failed = 1, 0
+    passed, failed = 0, 0
     for name in PROGRAMS:
         ran = subprocess.run(
             [programs / name], env=environment, capture_output=True, text=True, check=False

@@ -6,7 +6,6 @@
 enum {
  SAB_OK = 0,
  SAB_E_ARGUMENT = -1,
- SAB_SIDES = 6,
 };
 typedef int32_t sab_status;
 typedef struct sab_box sab_box;
@@ -20,7 +19,6 @@ typedef struct sab_box_options {
  int32_t (*release)(void *ctx, uint64_t count);
  uint64_t end;
 } sab_box_options;
-void sab_box_options_init(sab_box_options *options, size_t struct_size);
 sab_status sab_box_new(const char *name, sab_look_fn look, void (*release)(void *ctx), sab_box **box);
 const char *sab_name(void);
 /* sab/extra.h, provisional */
@@ -32,6 +30,5 @@ typedef struct sab_pair {
 typedef struct sab_thing {
  size_t struct_size;
 } sab_thing;
-void sab_thing_init(sab_thing *thing, size_t struct_size);
 sab_status sab_pack(const sab_pair *pairs, struct DLManagedTensor *const *tensors);
 sab_status sab_weigh(const sab_box *const *boxes, size_t count, sab_look_fn look, void *ctx, double *weights, double *total);

@@ -39,12 +39,9 @@ typedef struct sab_box sab_box;
 /** Looks at a box. */
 typedef sab_status (*sab_look_fn)(void *ctx, const sab_box *box, double *const *weights);
 
-/** Sides of a box. */
-#define SAB_SIDES 6
-
 /** The faces of a box. */
 typedef struct sab_faces {
-    uint32_t colours[SAB_SIDES]; /**< one a side */
+    uint32_t colours[6]; /**< one a side */
 } sab_faces;
 
 /** How a box is made. */
@@ -60,14 +57,7 @@ typedef struct sab_box_options {
     uint64_t end;
 } sab_box_options;
 #define SAB_BOX_OPTIONS_INIT \
-    {sizeof(sab_box_options), NULL, NULL, 0}
-
-/** Sets the defaults.
- *
- * @param options      filled
- * @param struct_size  sizeof(sab_box_options)
- */
-SAB_API void sab_box_options_init(sab_box_options *options, size_t struct_size) SAB_NOEXCEPT;
+    {sizeof(sab_box_options)}
 
 /** Makes a box.
  *

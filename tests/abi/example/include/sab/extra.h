@@ -35,13 +35,6 @@ typedef struct sab_thing {
 } sab_thing;
 #define SAB_THING_INIT {sizeof(sab_thing)}
 
-/** Sets the defaults.
- *
- * @param thing        filled
- * @param struct_size  sizeof(sab_thing)
- */
-SAB_API void sab_thing_init(sab_thing *thing, size_t struct_size) SAB_NOEXCEPT;
-
 /** Packs boxes.
  *
  * @param pairs    what to pack

@@ -3,8 +3,8 @@
 """
 The C functions, structs and constants of the headers, by their own names; see `include/sab.h`.
 
-Structs that begin with `struct_size` are mutable and passed as they are. `T()` leaves their fields
-unset, `init` sets defaults. The others lie in arrays.
+Structs that begin with `struct_size` are mutable and passed as they are. `T()` sets it, and all
+other fields to zero, which is their default. The others lie in arrays.
 """
 module Raw
 
@@ -15,10 +15,17 @@ abstract type Struct end
 Base.cconvert(::Type{Ptr{T}}, value::T) where {T<:Struct} = value
 Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} =
     Ptr{T}(pointer_from_objref(value))
+function zeroed(value::T) where {T<:Struct}
+    GC.@preserve value begin
+        address = pointer_from_objref(value)
+        ccall(:memset, Ptr{Cvoid}, (Ptr{Cvoid}, Cint, Csize_t), address, 0, sizeof(T))
+    end
+    value.struct_size = sizeof(T)
+    return value
+end
 
 const SAB_OK = 0
 const SAB_E_ARGUMENT = -1
-const SAB_SIDES = 6
 const sab_status = Int32
 struct sab_box end
 
@@ -32,16 +39,9 @@ mutable struct sab_box_options <: Struct
     weights::Ptr{Float64}
     release::Ptr{Cvoid}
     end_::UInt64
-    sab_box_options() = new()
+    sab_box_options() = zeroed(new())
 end
 
-const _sab_box_options_init = Ref(C_NULL)
-sab_box_options_init(options, struct_size) = ccall(_sab_box_options_init[], Cvoid, (Ptr{sab_box_options}, Csize_t), options, struct_size)
-init(options::sab_box_options) = sab_box_options_init(options, sizeof(options))
-const _sab_box_new = Ref(C_NULL)
-sab_box_new(name, look, release, box) = ccall(_sab_box_new[], sab_status, (Cstring, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_box}}), name, look, release, box)
-const _sab_name = Ref(C_NULL)
-sab_name() = ccall(_sab_name[], Cstring, ())
 struct DLManagedTensor end
 
 struct sab_pair
@@ -52,12 +52,13 @@ end
 
 mutable struct sab_thing <: Struct
     struct_size::Csize_t
-    sab_thing() = new()
+    sab_thing() = zeroed(new())
 end
 
-const _sab_thing_init = Ref(C_NULL)
-sab_thing_init(thing, struct_size) = ccall(_sab_thing_init[], Cvoid, (Ptr{sab_thing}, Csize_t), thing, struct_size)
-init(thing::sab_thing) = sab_thing_init(thing, sizeof(thing))
+const _sab_box_new = Ref(C_NULL)
+sab_box_new(name, look, release, box) = ccall(_sab_box_new[], sab_status, (Cstring, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_box}}), name, look, release, box)
+const _sab_name = Ref(C_NULL)
+sab_name() = ccall(_sab_name[], Cstring, ())
 const _sab_pack = Ref(C_NULL)
 sab_pack(pairs, tensors) = ccall(_sab_pack[], sab_status, (Ptr{sab_pair}, Ptr{Ptr{DLManagedTensor}}), pairs, tensors)
 const _sab_weigh = Ref(C_NULL)
@@ -68,10 +69,8 @@ Finds every function in a library that is loaded. A provisional function may be 
 is an error then.
 """
 function load(library)
-    _sab_box_options_init[] = dlsym(library, :sab_box_options_init)
     _sab_box_new[] = dlsym(library, :sab_box_new)
     _sab_name[] = dlsym(library, :sab_name)
-    _sab_thing_init[] = something(dlsym(library, :sab_thing_init; throw_error=false), C_NULL)
     _sab_pack[] = something(dlsym(library, :sab_pack; throw_error=false), C_NULL)
     _sab_weigh[] = something(dlsym(library, :sab_weigh; throw_error=false), C_NULL)
 end

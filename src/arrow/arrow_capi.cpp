@@ -10,7 +10,7 @@ namespace {
 template <class Interface, class Read>
 sab_sizes* taken_over(Interface& source, Read&& read) {
     const auto owner = std::make_shared<sab::Owned<Interface>>();
-    auto* const made = new sab_sizes{read(owner)};
+    auto* const made = new sab_sizes{{}, read(owner)};
     owner->take(source);
     return made;
 }

@@ -53,7 +53,7 @@ sab_status sab_step_plan_new(const sab_sizes* sizes, const sab_step_plan_options
         auto given = sab::read_options(options);
         sab::default_to(given.world_size, 1);
         sab::default_to(given.multiple, 1);
-        return new sab_step_plan{sab::make_step_plan(sizes->impl, given)};
+        return new sab_step_plan{{}, sab::make_step_plan(sizes->impl, given)};
     });
 }
 
@@ -75,7 +75,7 @@ sab_status sab_step_plan_get_loss_weights(const sab_step_plan* plan, sab_loss_we
 }
 
 void sab_step_plan_free(sab_step_plan* plan) noexcept {
-    delete plan;
+    sab::free_handle(plan);
 }
 
 }  // extern "C"

@@ -10,7 +10,7 @@ sab_status sab_context_plan_new(const sab_sizes* lengths, uint64_t world_size, u
     return sab::guard_new(plan, "plan", [&] {
         sab::require(lengths, "lengths");
         const auto given = sab::read_options(options);
-        return new sab_context_plan{sab::plan_context(lengths->impl, world_size, limit, given)};
+        return new sab_context_plan{{}, sab::plan_context(lengths->impl, world_size, limit, given)};
     });
 }
 
@@ -24,7 +24,7 @@ sab_status sab_context_plan_get_view(const sab_context_plan* plan,
 }
 
 void sab_context_plan_free(sab_context_plan* plan) noexcept {
-    delete plan;
+    sab::free_handle(plan);
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/handle.h"
 #include "sab/balance.h"
 #include "sizes/columns.h"
 
@@ -25,5 +26,6 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t l
 }  // namespace sab
 
 struct sab_context_plan {
+    sab::Tag<sab_context_plan> tag{};
     sab::ContextPlan impl;
 };

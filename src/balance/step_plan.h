@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/samples.h"
+#include "base/handle.h"
 #include "sab/balance.h"
 #include "sizes/columns.h"
 
@@ -40,5 +41,6 @@ StepPlan make_step_plan(const Columns& sizes, const sab_step_plan_options& optio
 }  // namespace sab
 
 struct sab_step_plan {
+    sab::Tag<sab_step_plan> tag{};
     sab::StepPlan impl;
 };

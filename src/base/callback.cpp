@@ -39,4 +39,8 @@ void fail_with_code(std::string_view what, int32_t code) {
     throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
 }
 
+void fail_unset(std::string_view what, std::string_view result) {
+    throw Error(SAB_E_CALLBACK, text(what, " returned 0 and did not set ", result));
+}
+
 }  // namespace sab

@@ -1,7 +1,9 @@
 #pragma once
 /// How the caller's callbacks are run.
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #if __has_include(<cxxabi.h>)
@@ -57,6 +59,14 @@ int32_t called_back(std::string_view what, Call&& call) {
 }
 
 [[noreturn, gnu::cold]] void fail_with_code(std::string_view what, int32_t code);
+
+/// What results of callbacks hold before the call. Where an exception of another language ends a
+/// callback, its runtime often returns 0, and nothing is set. Numbers that are checked anyway are
+/// NaN before.
+inline constexpr double unset_number = std::numeric_limits<double>::quiet_NaN();
+inline constexpr int64_t unset_bytes = std::numeric_limits<int64_t>::min();
+inline constexpr std::size_t unset_size = std::numeric_limits<std::size_t>::max();
+[[noreturn, gnu::cold]] void fail_unset(std::string_view what, std::string_view result);
 
 /// As called_back() of what must not fail: any code but 0 is thrown, unchanged.
 template <class Call>

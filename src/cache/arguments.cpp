@@ -111,9 +111,10 @@ std::vector<Item> read_items(std::span<const sab_cache_item> items) {
 Load load_with(sab_cache_load_fn load, void* ctx, std::string_view key) {
     return [=] {
         const void* data = nullptr;
-        std::size_t size = 0;
+        std::size_t size = unset_size;
         call_back("the load callback",
                   [&] { return load(ctx, key.data(), key.size(), &data, &size); });
+        if (size == unset_size) fail_unset("the load callback", "the value");
         return read_value(data, size, "data");
     };
 }

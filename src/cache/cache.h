@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/progress.h"
 #include "cache/store.h"
 #include "sab/cache.h"
@@ -92,10 +93,12 @@ std::optional<std::string_view> unframed(std::string_view key, std::string_view 
 }  // namespace sab::cache
 
 struct sab_cache {
+    sab::Tag<sab_cache> tag{};
     sab::cache::Cache impl;
 };
 
 struct sab_cache_value {
+    sab::Tag<sab_cache_value> tag{};
     sab::cache::View view;
 };
 

@@ -15,12 +15,12 @@ sab_status sab_cache_new(const char* url, const sab_cache_options* options,
         sab::default_to(given.flush_interval, 1);
         sab::default_to(given.timeout, 1);
         sab::default_to(given.load_wait, 60);
-        return new sab_cache{{url, given}};
+        return new sab_cache{{}, {url, given}};
     });
 }
 
 const char* sab_cache_url(const sab_cache* cache) noexcept {
-    return cache == nullptr ? "" : cache->impl.url().c_str();
+    return sab::is_handle(cache) ? cache->impl.url().c_str() : "";
 }
 
 sab_status sab_cache_get(sab_cache* cache, const void* key, size_t key_size,
@@ -112,16 +112,16 @@ sab_status sab_cache_get_stats(const sab_cache* cache, sab_cache_stats* stats) n
 }
 
 const void* sab_cache_value_data(const sab_cache_value* value, size_t* size) noexcept {
-    if (size != nullptr) *size = value == nullptr ? 0 : value->view.bytes.size();
-    return value == nullptr ? nullptr : value->view.bytes.data();
+    if (size != nullptr) *size = sab::is_handle(value) ? value->view.bytes.size() : 0;
+    return sab::is_handle(value) ? value->view.bytes.data() : nullptr;
 }
 
 void sab_cache_value_free(sab_cache_value* value) noexcept {
-    delete value;
+    sab::free_handle(value);
 }
 
 void sab_cache_free(sab_cache* cache) noexcept {
-    delete cache;
+    sab::free_handle(cache);
 }
 
 }  // extern "C"

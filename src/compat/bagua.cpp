@@ -157,7 +157,7 @@ std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
 
 void BaguaSequence::make_batches(Division& division) const {
     const uint64_t ranks = division.epoch_options->step_batches;
-    sab_batches batches{{complexity_->size(), {}, {}, {}}};
+    sab_batches batches{{}, {complexity_->size(), {}, {}, {}}};
     std::vector<uint64_t> ends;  // of each rank's batches
     uint64_t least = ~uint64_t{0}, most = 0;
     std::size_t poorest = 0;

@@ -6,6 +6,7 @@
 
 #include "base/caller_context.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/mersenne_twister.h"
 #include "sab/compat.h"
 #include "sampler/sequence.h"
@@ -84,5 +85,6 @@ private:
 }  // namespace sab
 
 struct sab_batches {
+    sab::Tag<sab_batches> tag{};
     sab::Batches impl;
 };

@@ -134,7 +134,7 @@ bool BionemoSampler::form(BucketQueue& queue) {
 }
 
 double BionemoSampler::size_of(int64_t index) const {
-    double size = 0;
+    double size = unset_number;
     if (sizes_) {
         sizes_->read(static_cast<std::size_t>(index), {&size, 1});
         return size;

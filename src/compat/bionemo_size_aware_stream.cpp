@@ -31,7 +31,7 @@ void BionemoSizeAwareStream::go_to_epoch(uint64_t epoch) {
 bool BionemoSizeAwareStream::read() {
     if (ahead_) return true;
     if (ended_) return false;
-    Sample sample{0, 0};
+    Sample sample{0, unset_number};
     const int32_t code = called_back("the index source", [&] {
         return source_(ctx_.get(), epoch_, taken_, &sample.index, &sample.size);
     });

@@ -100,7 +100,7 @@ Cost Cost::unknown() {
 }
 
 double Cost::call(uint64_t count, std::span<const double> lengths, const double* totals) const {
-    double cost = 0;
+    double cost = unset_number;
     if (const int32_t code = called_back(
             "the cost callback",
             [&] { return callback_(ctx_, count, lengths.data(), totals, lengths.size(), &cost); });

@@ -11,6 +11,7 @@
 
 #include "base/caller_context.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "sab/cost.h"
 #include "sizes/columns.h"
 
@@ -132,6 +133,7 @@ Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name)
 }  // namespace sab
 
 struct sab_cost {
+    sab::Tag<sab_cost> tag{};
     sab::Cost impl;
     sab::CallerContext ctx{nullptr, nullptr};
     /// Names of the columns that sizes must have, "" each for any names; none: any columns, but at

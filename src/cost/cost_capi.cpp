@@ -4,20 +4,21 @@
 extern "C" {
 
 sab_status sab_cost_padded_new(const double* weights, size_t columns, sab_cost** cost) noexcept {
-    return sab::guard_new(cost, "cost", [&] { return new sab_cost{sab::Cost(weights, columns)}; });
+    return sab::guard_new(cost, "cost",
+                          [&] { return new sab_cost{{}, sab::Cost(weights, columns)}; });
 }
 
 sab_status sab_cost_terms_new(const sab_cost_term* terms, size_t count, sab_cost** cost) noexcept {
     return sab::guard_new(cost, "cost", [&] {
         if (count > 0) sab::require(terms, "terms");
-        return new sab_cost{sab::Cost(sab::read_terms({terms, count}), false)};
+        return new sab_cost{{}, sab::Cost(sab::read_terms({terms, count}), false)};
     });
 }
 
 sab_status sab_cost_callback_new(sab_cost_fn fn, void* ctx, void (*release)(void* ctx),
                                  sab_cost** cost) noexcept {
     return sab::guard_new(cost, "cost", [&] {
-        auto* const made = new sab_cost{sab::Cost(fn, ctx), {ctx, release}};
+        auto* const made = new sab_cost{{}, sab::Cost(fn, ctx), {ctx, release}};
         made->ctx.own();
         return made;
     });
@@ -34,7 +35,7 @@ sab_status sab_cost_evaluate(const sab_cost* cost, uint64_t count, const double*
 }
 
 void sab_cost_free(sab_cost* cost) noexcept {
-    delete cost;
+    sab::free_handle(cost);
 }
 
 }  // extern "C"

@@ -94,7 +94,7 @@ sab_status sab_histogram_get_entries(const sab_histogram* histogram, const doubl
 }
 
 const char* sab_histogram_column_name(const sab_histogram* histogram, size_t column) noexcept {
-    if (histogram == nullptr || column >= histogram->impl.columns() ||
+    if (!sab::is_handle(histogram) || column >= histogram->impl.columns() ||
         histogram->impl.names()[0].empty())
         return nullptr;
     return histogram->impl.names()[column].c_str();
@@ -114,12 +114,13 @@ sab_status sab_histogram_bytes_new(const void* data, size_t size,
                                    sab_histogram** histogram) noexcept {
     return sab::guard_new(histogram, "histogram", [&] {
         if (size > 0) sab::require(data, "data");
-        return new sab_histogram{sab::Histogram::read({static_cast<const std::byte*>(data), size})};
+        return new sab_histogram{{},
+                                 sab::Histogram::read({static_cast<const std::byte*>(data), size})};
     });
 }
 
 void sab_histogram_free(sab_histogram* histogram) noexcept {
-    delete histogram;
+    sab::free_handle(histogram);
 }
 
 sab_status sab_histogram_epoch_new(const sab_histogram* histogram, const double* repeats,
@@ -128,7 +129,8 @@ sab_status sab_histogram_epoch_new(const sab_histogram* histogram, const double*
     return sab::guard_new(of_epoch, "of_epoch", [&] {
         sab::require(histogram, "histogram");
         if (repeat_count > 0) sab::require(repeats, "repeats");
-        return new sab_histogram{histogram->impl.in_epoch({repeats, repeat_count}, epoch, seed)};
+        return new sab_histogram{{},
+                                 histogram->impl.in_epoch({repeats, repeat_count}, epoch, seed)};
     });
 }
 
@@ -170,7 +172,7 @@ sab_status sab_histogram_packing_new(const sab_histogram* histogram, const sab_p
         sab::require(histogram, "histogram");
         sab::require(pack, "pack");
         const auto given = sab::read_options(pack, "pack");
-        return new sab_packing{sab::HistogramPacking(histogram->impl, given)};
+        return new sab_packing{{}, sab::HistogramPacking(histogram->impl, given)};
     });
 }
 
@@ -208,7 +210,7 @@ sab_status sab_packing_locate(const sab_packing* packing, const sab_sampler_opti
 }
 
 void sab_packing_free(sab_packing* packing) noexcept {
-    delete packing;
+    sab::free_handle(packing);
 }
 
 }  // extern "C"

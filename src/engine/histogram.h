@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/handle.h"
 #include "plan/counted_turns.h"
 #include "sab/engine.h"
 #include "sizes/columns.h"
@@ -73,5 +74,6 @@ void refuse_mixture(const Histogram& histogram, const char* caller);
 }  // namespace sab
 
 struct sab_histogram {
+    sab::Tag<sab_histogram> tag{};
     sab::Histogram impl;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/handle.h"
 #include "engine/histogram.h"
 #include "pack/packing.h"
 
@@ -38,5 +39,6 @@ private:
 }  // namespace sab
 
 struct sab_packing {
+    sab::Tag<sab_packing> tag{};
     sab::HistogramPacking impl;
 };

@@ -9,7 +9,7 @@ sab_status sab_sizes_file_new(const char* path, const sab_sizes_file_options* op
     return sab::guard_new(sizes, "sizes", [&] {
         sab::require(path, "path");
         const auto given = sab::read_options(options);
-        return new sab_sizes{sab::read_sizes_file(path, given)};
+        return new sab_sizes{{}, sab::read_sizes_file(path, given)};
     });
 }
 

@@ -40,7 +40,7 @@ sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions,
                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         sab::require(dimensions, "dimensions");
-        return new sab_grouping{sab::group_by_thresholds({dimensions, count})};
+        return new sab_grouping{{}, sab::group_by_thresholds({dimensions, count})};
     });
 }
 
@@ -48,7 +48,7 @@ sab_status sab_grouping_predefined_new(const int64_t* group_of, size_t samples, 
                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (samples > 0) sab::require(group_of, "group_of");
-        return new sab_grouping{sab::group_by_numbers({group_of, samples}, groups)};
+        return new sab_grouping{{}, sab::group_by_numbers({group_of, samples}, groups)};
     });
 }
 
@@ -56,7 +56,7 @@ sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* co
                                       sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
-        return new sab_grouping{sab::group_by_partition(indices, {counts, groups})};
+        return new sab_grouping{{}, sab::group_by_partition(indices, {counts, groups})};
     });
 }
 
@@ -64,7 +64,7 @@ sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups,
                                         sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
-        return new sab_grouping{sab::group_consecutively({counts, groups})};
+        return new sab_grouping{{}, sab::group_consecutively({counts, groups})};
     });
 }
 
@@ -77,7 +77,7 @@ sab_status sab_grouping_get_view(const sab_grouping* grouping, sab_grouping_view
 }
 
 void sab_grouping_free(sab_grouping* grouping) noexcept {
-    delete grouping;
+    sab::free_handle(grouping);
 }
 
 sab_status sab_ragged_get_padded_shape(const sab_ragged* samples, const int64_t* indices,

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/handle.h"
 #include "sab/group.h"
 
 namespace sab {
@@ -25,5 +26,6 @@ Grouping group_consecutively(std::span<const uint64_t> counts);
 }  // namespace sab
 
 struct sab_grouping {
+    sab::Tag<sab_grouping> tag{};
     sab::Grouping impl;
 };

@@ -14,7 +14,7 @@ sab_status sab_probe_new(const char* device, const sab_probe_options* options,
     return sab::guard_new(probe, "probe", [&] {
         sab::require(device, "device");
         const auto given = sab::read_options(options);
-        return new sab_probe{sab::Probe::open(device, given.total_bytes)};
+        return new sab_probe{{}, sab::Probe::open(device, given.total_bytes)};
     });
 }
 
@@ -23,7 +23,7 @@ sab_status sab_probe_callbacks_new(const sab_probe_callbacks* callbacks,
     return sab::guard_new(probe, "probe", [&] {
         sab::require(callbacks, "callbacks");
         const auto given = sab::read_options(callbacks);
-        return new sab_probe{std::make_shared<sab::Probe>(given)};
+        return new sab_probe{{}, std::make_shared<sab::Probe>(given)};
     });
 }
 
@@ -50,11 +50,11 @@ sab_status sab_probe_release_cache(sab_probe* probe) noexcept {
 }
 
 void sab_probe_free(sab_probe* probe) noexcept {
-    delete probe;
+    sab::free_handle(probe);
 }
 
 sab_status sab_peaks_new(sab_peaks** peaks) noexcept {
-    return sab::guard_new(peaks, "peaks", [] { return new sab_peaks{}; });
+    return sab::guard_new(peaks, "peaks", [] { return new sab_peaks; });
 }
 
 sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* options,
@@ -77,7 +77,7 @@ sab_status sab_peaks_get_view(const sab_peaks* peaks, sab_peaks_view* view) noex
 }
 
 void sab_peaks_free(sab_peaks* peaks) noexcept {
-    delete peaks;
+    sab::free_handle(peaks);
 }
 
 sab_status sab_measurement_points_find(const sab_measurement_options* options, size_t points,
@@ -104,7 +104,7 @@ sab_status sab_memory_model_fit_new(const double* features, size_t count, size_t
         sab::default_to(given.degree, 2);
         sab::default_to(given.coverage, 0.95);
         return new sab_memory_model{
-            sab::MemoryModel::fit(features, count, feature_count, peaks, given)};
+            {}, sab::MemoryModel::fit(features, count, feature_count, peaks, given)};
     });
 }
 
@@ -130,7 +130,7 @@ sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index
 }
 
 const char* sab_memory_model_column_name(const sab_memory_model* model, size_t column) noexcept {
-    if (model == nullptr || column >= model->impl->columns().size()) return nullptr;
+    if (!sab::is_handle(model) || column >= model->impl->columns().size()) return nullptr;
     const std::string& name = model->impl->columns()[column];
     return name.empty() ? nullptr : name.c_str();
 }
@@ -147,7 +147,7 @@ sab_status sab_memory_model_predict(const sab_memory_model* model, const double*
 sab_status sab_memory_model_cost_new(const sab_memory_model* model, sab_cost** cost) noexcept {
     return sab::guard_new(cost, "cost", [&] {
         sab::require(model, "model");
-        return new sab_cost{model->impl->cost(), {nullptr, nullptr}, model->impl->columns()};
+        return new sab_cost{{}, model->impl->cost(), {nullptr, nullptr}, model->impl->columns()};
     });
 }
 
@@ -162,7 +162,7 @@ sab_status sab_memory_model_save(const sab_memory_model* model, const char* path
 sab_status sab_memory_model_file_new(const char* path, sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         sab::require(path, "path");
-        return new sab_memory_model{sab::MemoryModel::open(path)};
+        return new sab_memory_model{{}, sab::MemoryModel::open(path)};
     });
 }
 
@@ -183,12 +183,12 @@ sab_status sab_memory_model_bytes_new(const void* data, size_t size,
     return sab::guard_new(model, "model", [&] {
         if (size > 0) sab::require(data, "data");
         return new sab_memory_model{
-            sab::MemoryModel::read({static_cast<const std::byte*>(data), size}, "data")};
+            {}, sab::MemoryModel::read({static_cast<const std::byte*>(data), size}, "data")};
     });
 }
 
 void sab_memory_model_free(sab_memory_model* model) noexcept {
-    delete model;
+    sab::free_handle(model);
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/handle.h"
 #include "cost/cost.h"
 #include "sab/memory.h"
 
@@ -68,5 +69,6 @@ void measurement_points(const sab_measurement_options& options, std::span<uint64
 }  // namespace sab
 
 struct sab_memory_model {
+    sab::Tag<sab_memory_model> tag{};
     std::shared_ptr<const sab::MemoryModel> impl;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 
+#include "base/callback.h"
 #include "base/progress.h"
 
 namespace sab {
@@ -24,8 +25,8 @@ void Peaks::collect(Probe& probe, const sab_collect_peak_options& options) {
 /// False when there are no more items.
 bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t item) {
     constexpr std::size_t capacity = 64;
-    room_.assign(capacity, 0);
-    std::size_t count = 0;
+    room_.assign(capacity, unset_number);
+    std::size_t count = unset_size;
     const Probe::Span span(probe);
     const sab_probe_stats before = probe.read();
 
@@ -51,6 +52,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
         }
         if (code == SAB_END) return;
         if (code != 0) fail_callback(text("work on item ", item), code);
+        if (count == unset_size) fail_unset("work", "the number of features");
         check(count <= capacity, text("features of item ", item), count, "there is room for ",
               capacity);
         check(!has_any_ || count == feature_count_, text("features of item ", item), count,

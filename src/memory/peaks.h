@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/handle.h"
 #include "memory/probe.h"
 
 namespace sab {
@@ -31,5 +32,6 @@ private:
 }  // namespace sab
 
 struct sab_peaks {
+    sab::Tag<sab_peaks> tag{};
     sab::Peaks impl;
 };

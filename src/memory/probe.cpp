@@ -87,15 +87,17 @@ Probe::Span::~Span() {
 }
 
 int64_t Probe::peak() {
-    int64_t bytes = -1;
+    int64_t bytes = unset_bytes;
     call("peak", callbacks_.peak, &bytes);
+    if (bytes == unset_bytes) fail_unset("the probe's peak", "the bytes");
     return bytes;
 }
 
 sab_probe_stats Probe::read() {
-    sab_probe_stats stats{sizeof(sab_probe_stats), -1, -1, -1, -1, -1};
+    sab_probe_stats stats{sizeof(sab_probe_stats), unset_bytes, -1, -1, -1, -1};
     call("current", callbacks_.current, &stats.current);
-    call("peak", callbacks_.peak, &stats.peak);
+    if (stats.current == unset_bytes) fail_unset("the probe's current", "the bytes");
+    stats.peak = peak();
     if (callbacks_.reserved != nullptr)
         call("reserved", callbacks_.reserved, &stats.reserved_peak, &stats.largest_free);
     if (callbacks_.total != nullptr) call("total", callbacks_.total, &stats.total);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "sab/memory.h"
 
 namespace sab {
@@ -120,5 +121,6 @@ private:
 }  // namespace sab
 
 struct sab_probe {
+    sab::Tag<sab_probe> tag{};
     std::shared_ptr<sab::Probe> impl;
 };

@@ -34,7 +34,7 @@ sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
         sab::check(count >= 1 && count <= SAB_MAX_SOURCES, "count", count, "must be from 1 to ",
                    SAB_MAX_SOURCES);
         sab::require(static_cast<const void*>(sources), "sources");
-        return new sab_sizes{sab::mix_sources({sources, count}, given)};
+        return new sab_sizes{{}, sab::mix_sources({sources, count}, given)};
     });
 }
 
@@ -46,12 +46,12 @@ sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size
         sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
                    sizes->impl.count());
         if (count > 0) sab::require(ids, "ids");
-        return new sab_sizes{sab::mix_by_ids(sizes->impl, {ids, count}, given)};
+        return new sab_sizes{{}, sab::mix_by_ids(sizes->impl, {ids, count}, given)};
     });
 }
 
 size_t sab_mixture_source_count(const sab_sizes* sizes) noexcept {
-    return sizes == nullptr || sizes->impl.choice() == nullptr ? 0
+    return !sab::is_handle(sizes) || sizes->impl.choice() == nullptr ? 0
                                                                : sizes->impl.choice()->sources();
 }
 

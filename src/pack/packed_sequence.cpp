@@ -40,7 +40,7 @@ struct KeptOptions {
             fail(SAB_E_ARGUMENT,
                  "pack.balance[0] is a callback: the rows of a mixture are made again in each "
                  "epoch, and must have a cost of terms");
-        kept_cost.reset(new sab_cost{cost->impl, {nullptr, nullptr}, cost->columns});
+        kept_cost.reset(new sab_cost{{}, cost->impl, {nullptr, nullptr}, cost->columns});
         balance = kept_cost.get();
         options.balance = &balance;
     }

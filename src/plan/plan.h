@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/handle.h"
 #include "base/image.h"
 #include "base/made_once.h"
 #include "base/pages.h"
@@ -279,6 +280,7 @@ struct CountedTurns;
 /// A plan as its callers have it: an order with buckets, and its bytes. What differs by epoch is
 /// asked of epochs().
 struct sab_plan {
+    sab::Tag<sab_plan> tag{};
     explicit sab_plan(std::shared_ptr<const sab::Plan> made) : impl(std::move(made)) {}
     virtual ~sab_plan() = default;
 

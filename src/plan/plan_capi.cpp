@@ -56,7 +56,7 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
 }
 
 const char* sab_plan_column_name(const sab_plan* plan, size_t column) noexcept {
-    if (plan == nullptr || column >= plan->impl->columns() || plan->impl->names()[0].empty())
+    if (!sab::is_handle(plan) || column >= plan->impl->columns() || plan->impl->names()[0].empty())
         return nullptr;
     return plan->impl->names()[column].c_str();
 }
@@ -118,7 +118,7 @@ sab_status sab_plan_bytes_new(const void* data, size_t size, sab_plan** plan) no
 }
 
 void sab_plan_free(sab_plan* plan) noexcept {
-    delete plan;
+    sab::free_handle(plan);
 }
 
 }  // extern "C"

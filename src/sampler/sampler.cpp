@@ -7,7 +7,7 @@
 namespace sab {
 
 sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {
-    auto* const handle = new sab_sampler{std::move(sampler), {}};
+    auto* const handle = new sab_sampler{{}, std::move(sampler), {}};
     handle->impl->own();
     return handle;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "sab/sampler.h"
 #include "sampler/sequence.h"
 
@@ -133,6 +134,7 @@ protected:
 }  // namespace sab
 
 struct sab_sampler {
+    sab::Tag<sab_sampler> tag{};
     std::unique_ptr<sab::Sampler> impl;
     sab::EpochBatch shown;
     // Arrays of what sab_sampler_get_rows() and sab_sampler_get_step() showed:

@@ -162,7 +162,7 @@ sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state,
 }
 
 void sab_sampler_free(sab_sampler* sampler) noexcept {
-    delete sampler;
+    sab::free_handle(sampler);
 }
 
 sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* sampler,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/handle.h"
 #include "sizes/choice.h"
 #include "sizes/sizes.h"
 
@@ -87,5 +88,6 @@ private:
 }  // namespace sab
 
 struct sab_sizes {
+    sab::Tag<sab_sizes> tag{};
     sab::Columns impl;
 };

@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/callback.h"
+
 namespace sab {
 namespace {
 
@@ -445,7 +447,7 @@ Sizes Sizes::from_callback(std::size_t count, sab_size_fn size, void* ctx,
     DenseBuilder builder(count);
     for (std::size_t i = 0; i < count; ++i) {
         if (i % 1024 == 0) progress.report(i, count);
-        double value = 0;
+        double value = unset_number;
         if (const int32_t code = size(ctx, static_cast<int64_t>(i), &value); code != 0)
             throw Error(SAB_E_CALLBACK,
                         text("the size callback failed with code ", code, " at index ", i), code);

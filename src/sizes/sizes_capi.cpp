@@ -9,7 +9,7 @@ sab_status sab_sizes_new(const void* data, size_t count, sab_dtype dtype,
                          const sab_sizes_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         const auto given = sab::read_options(options);
-        return new sab_sizes{sab::Sizes::from_memory(data, count, dtype, given)};
+        return new sab_sizes{{}, sab::Sizes::from_memory(data, count, dtype, given)};
     });
 }
 
@@ -18,7 +18,7 @@ sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void* ctx,
     return sab::guard_new(sizes, "sizes", [&] {
         sab::require(reinterpret_cast<const void*>(size), "size");
         return new sab_sizes{
-            sab::Sizes::from_callback(count, size, ctx, sab::read_progress(options))};
+            {}, sab::Sizes::from_callback(count, size, ctx, sab::read_progress(options))};
     });
 }
 
@@ -26,7 +26,7 @@ sab_status sab_sizes_join_new(const sab_sizes* const* parts, size_t count,
                               sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(parts), "parts");
-        return new sab_sizes{sab::Columns::join({parts, count})};
+        return new sab_sizes{{}, sab::Columns::join({parts, count})};
     });
 }
 
@@ -35,7 +35,7 @@ sab_status sab_sizes_named_new(const sab_sizes* sizes, const char* name,
     return sab::guard_new(named, "named", [&] {
         sab::require(sizes, "sizes");
         sab::require(name, "name");
-        return new sab_sizes{sab::Columns::named(sizes->impl, name)};
+        return new sab_sizes{{}, sab::Columns::named(sizes->impl, name)};
     });
 }
 
@@ -43,16 +43,16 @@ sab_status sab_sizes_columns_new(const sab_sizes* const* columns, size_t count,
                                  sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(columns), "columns");
-        return new sab_sizes{sab::Columns::together({columns, count})};
+        return new sab_sizes{{}, sab::Columns::together({columns, count})};
     });
 }
 
 size_t sab_sizes_column_count(const sab_sizes* sizes) noexcept {
-    return sizes == nullptr ? 0 : sizes->impl.size();
+    return sab::is_handle(sizes) ? sizes->impl.size() : 0;
 }
 
 const char* sab_sizes_column_name(const sab_sizes* sizes, size_t column) noexcept {
-    if (sizes == nullptr || column >= sizes->impl.size() || !sizes->impl.has_names())
+    if (!sab::is_handle(sizes) || column >= sizes->impl.size() || !sizes->impl.has_names())
         return nullptr;
     return sizes->impl.names()[column].c_str();
 }
@@ -72,11 +72,11 @@ sab_status sab_sizes_locate(const sab_sizes* sizes, size_t index, size_t* part,
 }
 
 const char* sab_sizes_description(const sab_sizes* sizes) noexcept {
-    return sizes == nullptr ? "" : sizes->impl.description().c_str();
+    return sab::is_handle(sizes) ? sizes->impl.description().c_str() : "";
 }
 
 size_t sab_sizes_count(const sab_sizes* sizes) noexcept {
-    return sizes == nullptr ? 0 : sizes->impl.count();
+    return sab::is_handle(sizes) ? sizes->impl.count() : 0;
 }
 
 sab_status sab_sizes_get(const sab_sizes* sizes, size_t index, double* size) noexcept {
@@ -110,7 +110,7 @@ sab_status sab_sizes_values(const sab_sizes* sizes, size_t column, size_t first,
 }
 
 void sab_sizes_free(sab_sizes* sizes) noexcept {
-    delete sizes;
+    sab::free_handle(sizes);
 }
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/handle.h"
 #include "cost/cost.h"
 #include "memory/probe.h"
 #include "sampler/sampler.h"
@@ -61,5 +62,6 @@ private:
 }  // namespace sab
 
 struct sab_memory_guard {
+    sab::Tag<sab_memory_guard> tag{};
     sab::MemoryGuard impl;
 };

@@ -62,7 +62,7 @@ sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler,
         auto given = sab::read_options(options);
         sab::default_to(given.interval, 16);
         sab::default_to(given.window, 64);
-        return new sab_memory_guard{sab::MemoryGuard(probe->impl, *sampler->impl, given)};
+        return new sab_memory_guard{{}, sab::MemoryGuard(probe->impl, *sampler->impl, given)};
     });
 }
 
@@ -105,7 +105,7 @@ sab_status sab_memory_guard_step(sab_memory_guard* guard, const sab_batch* batch
 }
 
 void sab_memory_guard_free(sab_memory_guard* guard) noexcept {
-    delete guard;
+    sab::free_handle(guard);
 }
 
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void* ctx, uint64_t epoch,

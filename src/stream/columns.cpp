@@ -16,7 +16,8 @@
 namespace sab {
 
 void RecordSizes::add(const sab_record& record, uint64_t number) {
-    PerColumn sizes{};
+    PerColumn sizes;
+    sizes.fill(unset_number);
     call_back("sizes_fn", [&] { return function_(context_->get(), &record, sizes.data()); });
     for (std::size_t j = 0; j < columns_; ++j) {
         if (!is_size(sizes[j])) checked_size(sizes[j], j, text("record ", number, ": sizes"));
@@ -151,7 +152,7 @@ private:
         sizes.reserve(columns);
         for (std::size_t j = 0; j < columns; ++j) {
             sizes.push_back(
-                {Columns(Sizes(sizes_.values().data() + j, items_.size(), SAB_FLOAT64,
+                {{}, Columns(Sizes(sizes_.values().data() + j, items_.size(), SAB_FLOAT64,
                                static_cast<std::ptrdiff_t>(columns * sizeof(double)), nullptr))});
             handles.push_back(&sizes.back());
         }

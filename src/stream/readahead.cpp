@@ -146,9 +146,11 @@ private:
         for (uint32_t i = 0; i < sorted_.size(); ++i) {
             const sab_record& item = items_[sorted_[i]].view;
             if (options_.boundary_key_fn != nullptr) {
-                uint64_t own = 0;
+                constexpr uint64_t unset_key = uint64_t{1} << 63;
+                uint64_t own = unset_key;
                 call_back("boundary_key_fn",
                           [&] { return options_.boundary_key_fn(context_->get(), &item, &own); });
+                if (own == unset_key) fail_unset("boundary_key_fn", "the key");
                 if (is_open && own != key) is_open = false;
                 key = own;
             }

@@ -125,10 +125,15 @@ public:
         if (!has_made_) {
             made_ = {};
             made_.size = -1;
+            made_.length = unset_size;
             const int32_t code = called_back(
                 "the source's next", [&] { return functions_.next(functions_.ctx, &made_); });
             if (code == SAB_END) return false;
             if (code != 0) fail_with_code("the source's next", code);
+            if (made_.length == unset_size) {
+                if (made_.kind == SAB_RECORD_BYTES) fail_unset("the source's next", "the record");
+                made_.length = 0;
+            }
             if (made_.size == -1) made_.size = static_cast<double>(made_.length);
         }
         has_made_ = true;
@@ -162,10 +167,11 @@ public:
         state.number(count_);
         if (functions_.state_save == nullptr) return;
         Bytes bytes;
-        for (std::size_t size = 0;;) {
+        for (std::size_t size = unset_size;;) {
             call_back("the source's state_save", [&] {
                 return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size);
             });
+            if (size == unset_size) fail_unset("the source's state_save", "the size");
             if (size <= bytes.size()) {
                 bytes.resize(size);
                 break;

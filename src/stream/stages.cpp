@@ -88,11 +88,12 @@ void write_record(StateWriter& state, const Record& record, const ObjectKinds& k
                  "objects: a state holds an object whose functions no stage was given");
         state.number(static_cast<uint64_t>(kind - kinds.begin()));
         Bytes bytes;
-        for (std::size_t size = 0;;) {
+        for (std::size_t size = unset_size;;) {
             call_back("objects.save", [&] {
                 return object.functions()->save(object.functions()->ctx, object.handle(),
                                                 bytes.data(), bytes.size(), &size);
             });
+            if (size == unset_size) fail_unset("objects.save", "the size");
             const bool is_written = size <= bytes.size();
             bytes.resize(size);
             if (is_written) break;
@@ -123,10 +124,11 @@ static Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& 
         return copier.copy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, size);
     if (number >= kinds.size() || kinds[number]->load == nullptr) StateReader::refuse();
     const ObjectsPtr& objects = kinds[number];
-    void* handle = nullptr;
+    void* handle = &handle;  // no object is there
     copier.reserve_object();
     call_back("objects.load",
               [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
+    if (handle == &handle) fail_unset("objects.load", "the object");
     return copier.object(handle, size, objects);
 }
 

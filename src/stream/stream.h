@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/caller_context.h"
+#include "base/handle.h"
 #include "base/progress.h"
 #include "base/python_random.h"
 #include "stream/record.h"
@@ -277,6 +278,7 @@ sab_stream* mix(std::span<sab_stream* const> sources, const sab_mix_stream_optio
 }  // namespace sab
 
 struct sab_stream {
+    sab::Tag<sab_stream> tag{};
     sab::Pipeline impl{};
 };
 

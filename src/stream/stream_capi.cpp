@@ -79,12 +79,12 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
 }
 
 void sab_stream_free(sab_stream* stream) noexcept {
-    delete stream;
+    sab::free_handle(stream);
 }
 
 void sab_stream_abandon(sab_stream* stream) noexcept {
     const sab::LeavingThreads leaving;
-    delete stream;
+    sab::free_handle(stream);
 }
 
 sab_status sab_list_stream_new(const sab_record* records, size_t count,
@@ -95,7 +95,7 @@ sab_status sab_list_stream_new(const sab_record* records, size_t count,
         if (count > 0) sab::require(records, "records");
         auto given = sab::read_options(options);
         sab::default_to(given.world_size, 1);
-        *stream = new sab_stream{{sab::make_list({records, count}, given)}};
+        *stream = new sab_stream{{}, {sab::make_list({records, count}, given)}};
     });
 }
 
@@ -107,7 +107,7 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
         if (count > 0) sab::require(items, "items");
         auto given = sab::read_options(options);
         sab::default_to(given.world_size, 1);
-        *stream = new sab_stream{{sab::make_array(items, item_size, count, given)}};
+        *stream = new sab_stream{{}, {sab::make_array(items, item_size, count, given)}};
     });
 }
 
@@ -117,14 +117,14 @@ sab_status sab_callback_stream_new(const sab_source_functions* functions,
         sab::require(stream, "stream");
         sab::require(functions, "functions");
         const auto given = sab::read_options(functions, "functions");
-        *stream = new sab_stream{{sab::make_callback(given)}};
+        *stream = new sab_stream{{}, {sab::make_callback(given)}};
     });
 }
 
 sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        *stream = new sab_stream{{sab::make_random(seed)}};
+        *stream = new sab_stream{{}, {sab::make_random(seed)}};
     });
 }
 

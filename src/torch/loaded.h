@@ -5,15 +5,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/handle.h"
 #include "sizes/sizes.h"
 #include "torch/component.h"
 
 struct sab_torch_store {
+    sab::Tag<sab_torch_store> tag{};
     void* impl = nullptr;
     ~sab_torch_store();
 };
 
 struct sab_torch_collection {
+    sab::Tag<sab_torch_collection> tag{};
     void* impl = nullptr;
     ~sab_torch_collection();
 };

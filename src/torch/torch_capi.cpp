@@ -34,7 +34,7 @@ sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
 sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         sab::require(tensor, "tensor");
-        std::unique_ptr<sab_sizes> made(new sab_sizes{sab::sizes_of_tensor(tensor)});
+        std::unique_ptr<sab_sizes> made(new sab_sizes{{}, sab::sizes_of_tensor(tensor)});
         sab::torch_component().delete_tensor(tensor);
         return made.release();
     });
@@ -75,7 +75,7 @@ int32_t sab_torch_store_all_gather(void* store, const void* mine, size_t size, v
 }
 
 void sab_torch_store_free(sab_torch_store* store) noexcept {
-    delete store;
+    sab::free_handle(store);
 }
 
 sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_count, size_t samples,
@@ -94,7 +94,7 @@ sab_status sab_torch_collection_get_lengths(const sab_torch_collection* collecti
     return sab::guard_new(lengths, "lengths", [&] {
         sab::require(collection, "collection");
         sab::require(name, "name");
-        return new sab_sizes{sab::lengths_of(*collection, name)};
+        return new sab_sizes{{}, sab::lengths_of(*collection, name)};
     });
 }
 
@@ -182,7 +182,7 @@ sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection* coll
 }
 
 void sab_torch_collection_free(sab_torch_collection* collection) noexcept {
-    delete collection;
+    sab::free_handle(collection);
 }
 
 }  // extern "C"

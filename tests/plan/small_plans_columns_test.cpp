@@ -314,7 +314,7 @@ struct Case {
         options.budgets = budgets.data();
         options.budget_count = budgets.size();
         options.length_multiples = rules.multiples.data();
-        options.length_multiple_count = rules.multiples.size();
+        options.length_multiple_count = rules.columns;
         options.max_batch_size = rules.max_batch_size;
         options.batch_size_multiple = rules.batch_size_multiple;
     }

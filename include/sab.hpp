@@ -91,7 +91,7 @@ const Function &from(void *ctx) noexcept {
 /// Returns a status that is no failure. Throws what a callback threw, otherwise an Error.
 inline sab_status check(sab_status status) {
     if (status >= 0) return status;
-    if (sab_last_callback_code() == detail::threw && detail::thrown()) {
+    if (sab_last_error_code() == detail::threw && detail::thrown()) {
         std::rethrow_exception(std::exchange(detail::thrown(), nullptr));
     }
     throw Error(status);

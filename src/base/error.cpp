@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
 // libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's
 // systems it is the system's age that counts.
 #if defined(__cpp_lib_to_chars) || (defined(_LIBCPP_VERSION) && !defined(__APPLE__))
@@ -62,6 +63,27 @@ std::string joined(std::initializer_list<TextPart> parts) {
 
 void fail_with(sab_status status, std::initializer_list<TextPart> parts) {
     throw Error(status, joined(parts));
+}
+
+void fail_about_with(sab_status status, std::string_view argument, ValueKind kind, TextPart value,
+                     std::initializer_list<TextPart> rule) {
+    ErrorParts parts{std::string(argument), {}, joined(rule)};
+    value.append_to(parts.value);
+    const std::string_view quote = kind == ValueKind::quoted ? "\"" : "";
+    std::string message = kind == ValueKind::none
+                              ? text(argument, ": ", parts.rule)
+                              : text(argument, " = ", quote, parts.value, quote, ": ", parts.rule);
+    throw Error(status, std::move(message), 0, std::move(parts));
+}
+
+void fail_io(int32_t number, std::string_view what, std::string_view file,
+             std::string_view reason) {
+    throw Error(SAB_E_IO, text(what, " \"", file, "\": ", reason), number,
+                {{}, std::string(file), std::string(reason)});
+}
+
+void fail_io(int32_t number, std::string_view what, std::string_view file) {
+    fail_io(number, what, file, std::strerror(number));
 }
 
 }  // namespace sab

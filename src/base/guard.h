@@ -11,10 +11,21 @@
 
 namespace sab {
 
+/// The calling thread's last failure. Plain arrays without destructors, so that a thread may end at
+/// any time and the library may be unloaded.
+struct LastError {
+    char message[1024];
+    char argument[256];
+    char value[4096];  ///< as long as a file's name can be
+    char rule[1024];
+    int32_t code;
+};
+const LastError& last_error() noexcept;
+
 /// Keeps the calling thread's last failure; never allocates.
-sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept;
-const char* last_error_message() noexcept;
-int32_t last_error_callback_code() noexcept;
+sab_status set_last_error(const Error& error) noexcept;
+/// One without parts.
+sab_status set_last_error(sab_status status, const char* message) noexcept;
 
 /// In a handler: what the exception being handled means. Out of line, since every function of the
 /// ABI ends in it.
@@ -66,7 +77,7 @@ Options read_options(const Options* given, const Options& defaults,
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
     const auto check_size = [&](bool kept, const auto&... rule) {
-        if (!kept) fail(SAB_E_ARGUMENT, name, ".struct_size = ", size, ": ", rule...);
+        if (!kept) refuse_argument(text(name, ".struct_size"), size, rule...);
     };
     check_size(size >= first_size<Options>, "must be at least ", first_size<Options>,
                " (use the _INIT macro)");
@@ -86,8 +97,8 @@ template <class Result>
 void check_result(const Result* result, std::string_view name) {
     require(result, name);
     if (result->struct_size < first_size<Result>)
-        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ",
-             first_size<Result>, " (use the _INIT macro)");
+        refuse_argument(text(name, ".struct_size"), result->struct_size, "must be at least ",
+                        first_size<Result>, " (use the _INIT macro)");
 }
 
 /// Fills as much of the caller's struct as it has room for.

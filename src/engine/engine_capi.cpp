@@ -139,8 +139,7 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
         sab::require(histogram, "histogram");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        sab::check(histogram->impl.samples() > 0, "samples of the histogram", 0,
-                   "must be at least 1");
+        sab::check(histogram->impl.samples() > 0, "histogram.samples", 0, "must be at least 1");
         const sab::PlanOptions checked(given, histogram->impl.names());
         return new sab_plan{sab::make_plan(histogram->impl, checked), nullptr,
                             histogram->impl.turns()};

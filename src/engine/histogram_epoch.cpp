@@ -54,13 +54,13 @@ private:
 /// Epoch e has the turns from e * taken on, `taken` of them, modulo the samples of the source.
 Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
                               uint64_t seed) const {
-    if (source_count_ == 0) fail(SAB_E_ARGUMENT, "histogram: must be of a mixture");
-    if (turns_) fail(SAB_E_ARGUMENT, "histogram: is of an epoch: must be of all samples");
+    if (source_count_ == 0) refuse_argument("histogram", no_value, "must be of a mixture");
+    if (turns_) refuse_argument("histogram", no_value, "is of an epoch: must be of all samples");
     check(repeats.empty() || repeats.size() == source_count_, "repeat_count", repeats.size(),
           "must be the number of sources, ", source_count_);
     for (std::size_t s = 0; s < repeats.size(); ++s)
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
-            fail(SAB_E_ARGUMENT, "repeats[", s, "] = ", repeats[s], ": must be at least 0");
+            refuse_argument(text("repeats[", s, "]"), repeats[s], "must be at least 0");
     Histogram made = *this;
     auto turns = std::make_shared<CountedTurns>();
     turns->epoch = epoch;

@@ -306,8 +306,8 @@ private:
     }
 
     [[noreturn]] void refuse_without_column(const std::string& fields) const {
-        fail(SAB_E_ARGUMENT, "options.column = NULL: must name a field of the JSON lines in \"",
-             lines_.name(), "\"", fields.empty() ? "" : "; ", fields);
+        refuse_argument("options.column", "NULL", "must name a field of the JSON lines in \"",
+                        lines_.name(), "\"", fields.empty() ? "" : "; ", fields);
     }
 
     Lines& lines_;

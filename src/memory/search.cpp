@@ -29,8 +29,7 @@ void check_options(const sab_max_batch_options& options) {
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
         if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
-            fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length,
-                 ": must be finite and above 0");
+            refuse_argument(text("options.lengths[", i, "]"), length, "must be finite and above 0");
 }
 
 /// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails
@@ -49,9 +48,8 @@ public:
         rng_.emplace(probe_);
         const sab_probe_stats stats = probe_.read();
         if (options_.budget == 0 && stats.total < 0)
-            fail(SAB_E_ARGUMENT,
-                 "options.budget = 0: the probe does not know the device's total: a budget must be "
-                 "given");
+            refuse_argument("options.budget", "0",
+                            "the probe does not know the device's total: a budget must be given");
         budget_ = least_of({options_.budget > 0 ? options_.budget : stats.total, 0})[0];
     }
 

@@ -79,7 +79,7 @@ uint64_t need_batch_count(const Sampler& sampler, const char* function) {
 
 void need_kind(const Sampler& sampler, const char* constructor) {
     if (sampler.kind() != kind_of(constructor))
-        fail(SAB_E_ARGUMENT, "sampler: must be one of ", constructor);
+        refuse_argument("sampler", no_value, "must be one of ", constructor);
 }
 
 void set_limit(Sampler& sampler, std::size_t index, double limit) {

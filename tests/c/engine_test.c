@@ -756,15 +756,15 @@ static void packings_of_other_histograms_are_refused(void) {
                  "pack.capacity = 0");
     pack.capacity = 10;
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
-                 "samples of the histogram = 0: must be at least 1");
+                 "histogram.samples = 0: must be at least 1");
     EXPECT_OK(sab_histogram_add(halves, parts[0]));
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
-                 "a size = 0.5: must be a whole number");
+                 "size = 0.5: must be a whole number");
     EXPECT_FAILS(sab_histogram_packing_new(two, &pack, &packing), SAB_E_UNSUPPORTED,
                  "has 2 columns");
     EXPECT_FAILS(sab_histogram_packing_new(mixed, &pack, &packing), SAB_E_UNSUPPORTED, "a mixture");
     EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
-                 "a size = 50: must be at most the capacity, 10; 1 of 4 samples are longer");
+                 "size = 50: must be at most the capacity, 10; 1 of 4 samples are longer");
     EXPECT_FAILS(sab_histogram_packing_new(whole, NULL, &packing), SAB_E_ARGUMENT, "pack = NULL");
     EXPECT_FAILS(sab_histogram_packing_new(NULL, &pack, &packing), SAB_E_ARGUMENT,
                  "histogram = NULL");

@@ -821,7 +821,7 @@ static void expect_progress(const char *format) {
     for (uint64_t stop = 1; stop <= calls; ++stop) {
         seen = (struct seen){0, 0, 0, stop};
         EXPECT(sab_sizes_file_new(file_name, &options, &sizes) == SAB_E_CANCELLED);
-        EXPECT(sizes == NULL && sab_last_callback_code() == 77 && seen.calls == stop);
+        EXPECT(sizes == NULL && sab_last_error_code() == 77 && seen.calls == stop);
     }
 }
 

@@ -417,10 +417,10 @@ static void wrong_arguments_are_refused(void) {
     void *data[] = {values, NULL, NULL, values};
     ragged.data = data;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-                 "samples.data[1] is NULL");
+                 "samples.data[1] = NULL");
     ragged.values = values;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-                 "both given");
+                 "must be NULL where samples.values are given");
     lengths[2] = -5;
     ragged = of_rank_one(values, lengths, 4);
     EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,

@@ -163,7 +163,7 @@ static void Probe_WhoseFunctionFails_GivesItsCodeBack(void) {
                          : function == RELEASE_CACHE ? sab_probe_release_cache(probe)
                                                      : sab_probe_get_stats(probe, &stats),
                          SAB_E_CALLBACK, "the probe's ");
-            EXPECT(sab_last_callback_code() == codes[i]);
+            EXPECT(sab_last_error_code() == codes[i]);
             EXPECT(stats.current == -1 && stats.total == -1); /* untouched */
             sab_probe_free(probe);
         }
@@ -440,7 +440,7 @@ static void CollectPeak_AfterFailure_KeepsWhatWasCollected(void) {
         load.code = codes[i];
         device.trace_on = 1;
         EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "work on item 4");
-        EXPECT(sab_last_callback_code() == codes[i]);
+        EXPECT(sab_last_error_code() == codes[i]);
         const sab_peaks_view view = view_of(peaks);
         EXPECT(view.count == 4 && view.items[3] == 3 && view.peaks[3] == 1103 &&
                view.out_of_memory_count == 0);
@@ -478,7 +478,7 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
                          which == 0   ? "cleanup"
                          : which == 1 ? "collect_garbage"
                                       : "release_cache");
-            EXPECT(sab_last_callback_code() == codes[i]);
+            EXPECT(sab_last_error_code() == codes[i]);
             EXPECT(view_of(peaks).count == 3 && load.worked == 3); /* it was measured */
             EXPECT(load.cleaned == 3 && load.collected == 3 && device.calls[RELEASE_CACHE] == 3);
             EXPECT(device.peak == device.held);
@@ -496,7 +496,7 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
     load.cleanup_code = 6;
     load.garbage_code = 7;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "work on item 2");
-    EXPECT(sab_last_callback_code() == 5 && load.collected == 3 && device.peak == device.held);
+    EXPECT(sab_last_error_code() == 5 && load.collected == 3 && device.peak == device.held);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
 }
@@ -554,7 +554,7 @@ static void CollectPeak_FailingProbe_GivesItsCode(void) {
             sab_peaks *peaks = new_peaks();
             device.fails_at[function] = time;
             EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "the probe's ");
-            EXPECT(sab_last_callback_code() == 42);
+            EXPECT(sab_last_error_code() == 42);
             EXPECT(load.cleaned == load.worked && load.collected == load.worked);
             EXPECT(view_of(peaks).count <= 3);
             EXPECT(device.peak == device.held);
@@ -623,7 +623,7 @@ static void CollectPeak_Cancelled_KeepsWhatWasCollected(void) {
     options.progress = cancel_at;
     options.progress_ctx = &at;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CANCELLED, "77");
-    EXPECT(sab_last_callback_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 &&
+    EXPECT(sab_last_error_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 &&
            load.cleaned == 4 && device.peak == device.held);
     at = 99; /* and added to what is there */
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));

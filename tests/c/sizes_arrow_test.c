@@ -770,7 +770,7 @@ static void Stream_ThatFails_StaysTheCallers(void) {
         sab_sizes *sizes = NULL;
         EXPECT_FAILS(sab_sizes_arrow_stream_new(&stream, NULL, NULL, &sizes), cases[i].status,
                      cases[i].words);
-        EXPECT(sab_last_callback_code() == cases[i].code);
+        EXPECT(sab_last_error_code() == cases[i].code);
         EXPECT(stream.release != NULL && released_streams == 0);
         EXPECT(released_arrays == cases[i].arrays);
     }

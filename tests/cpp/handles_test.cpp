@@ -248,7 +248,7 @@ void Mixtures_HaveTheirProportions() {
     const sab::Sizes flat = sab::Sizes::mixture(code, std::vector<std::int64_t>(300, 5));
     EXPECT(flat.source_count() == 1 && flat.mixture_source(0).id == 5);
     EXPECT(fails(SAB_E_ARGUMENT, "count = 2", [&] { sab::Sizes::mixture(code, {0, 1}); }));
-    EXPECT(fails(SAB_E_ARGUMENT, "sources[0] is a mixture",
+    EXPECT(fails(SAB_E_ARGUMENT, "sources[0]: is a mixture",
                  [&] { sab::Sizes::mixture({{"flat", &flat}}); }));
     EXPECT(fails(SAB_E_ARGUMENT, "sizes: are no mixture", [&] { wiki.mixture_counts(); }));
 }

@@ -115,7 +115,7 @@ extern "C" {
     pub fn sab_last_error_message() -> *const ::core::ffi::c_char;
 }
 extern "C" {
-    pub fn sab_last_callback_code() -> i32;
+    pub fn sab_last_error_code() -> i32;
 }
 extern "C" {
     pub fn sab_abi_version() -> u32;

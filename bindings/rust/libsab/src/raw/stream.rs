@@ -588,7 +588,7 @@ impl StreamParts {
             }
         }
         // SAFETY: no arguments; of this thread.
-        self.failures.take(unsafe { sys::sab_last_callback_code() })
+        self.failures.take(unsafe { sys::sab_last_error_code() })
     }
 }
 

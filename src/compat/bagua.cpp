@@ -47,7 +47,7 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
         check(kept, "balancing.budget", options.budget, rule);
     };
     check_budget(options.budget >= 0 && std::isfinite(options.budget),
-                 "must be finite and above 0 (0: not set)");
+                 "must be finite and not negative");
     check_budget(options.make_batches != nullptr || options.budget > 0,
                  "must be set where balancing.make_batches is not");
     check_budget(options.make_batches == nullptr || options.budget == 0,
@@ -75,8 +75,8 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
         const auto [least, most] = std::ranges::minmax_element(*numbers);
         noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
         if (options_.budget > 0)
-            check(*most <= options_.budget, "balancing.budget", options_.budget, "sample ",
-                  most - numbers->begin(), " alone has complexity ", *most);
+            check(*most <= options_.budget, "balancing.budget", options_.budget, "complexity[",
+                  most - numbers->begin(), "] = ", *most, " alone is more");
     }
     const double facts[] = {static_cast<double>(options_.shuffle),
                             static_cast<double>(options_.drop_last), options_.random_level,

@@ -203,7 +203,7 @@ private:
                         refuse_argument(
                             text("shape[", d, "]"), shape_[d],
                             "must be at least as large as that of each sample, such as ", own[d],
-                            " of sample ", samples.number(slot));
+                            " of samples[", samples.number(slot), "]");
                     is_cut_in_first_ = is_cut_in_first_ && d == 0;
                 }
         }
@@ -219,8 +219,8 @@ private:
             if ((options.value_dims >> d & 1) == 0) continue;
             for (std::size_t slot = 0; slot < count_; ++slot)
                 if (samples.shape(slot)[d] < shape_[d])
-                    refuse_argument("options.value_dims", options.value_dims, "sample ",
-                                    samples.number(slot), " is padded along dimension ", d,
+                    refuse_argument("options.value_dims", options.value_dims, "samples[",
+                                    samples.number(slot), "] is padded along dimension ", d,
                                     ", which the value cannot have then");
             if (!has_elements) continue;
             value_strides_[d] = count * static_cast<int64_t>(bytes_);

@@ -83,8 +83,7 @@ void need_kind(const Sampler& sampler, const char* constructor) {
 }
 
 void set_limit(Sampler& sampler, std::size_t index, double limit) {
-    check(limit >= 0 && std::isfinite(limit), "limit", limit,
-          "must be finite and above 0 (0: the plan's own)");
+    check(limit >= 0 && std::isfinite(limit), "limit", limit, "must be finite and not negative");
     need_lowerable(sampler, index, "sab_sampler_set_budget").prepare_limit(index, limit).commit();
 }
 

@@ -698,8 +698,8 @@ public:
             has_control_ = true;
         }
         const double count = static_cast<double>(sources_.size() - 1);
-        check(control_ < count, "the control stream's number", control_,
-              "must be below the number of sources, ", count);
+        check(control_ < count, "control", control_, "must be below the number of sources, ",
+              count);
         if (!sources_[1 + static_cast<std::size_t>(control_)]->next(record)) return end();
         has_control_ = false;
         return true;

@@ -830,7 +830,7 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
         const char *words;
     } wrong_batches[] = {
         {INFINITY, NULL, "balancing.budget = inf: must be finite"},
-        {95, NULL, "balancing.budget = 95: sample 61 alone has complexity 96"},
+        {95, NULL, "balancing.budget = 95: complexity[61] = 96 alone is more"},
         {95, wrong_index, "balancing.budget = 95: must not be set beside balancing.make_batches"},
         {0, wrong_index, "indices[1] = 150: must be"},
         {0, none_of_the_first, "made no batch for rank 0 and 1 for another"},

@@ -395,9 +395,9 @@ static void wrong_arguments_are_refused(void) {
     shape[0] = 2;
     EXPECT_FAILS(
         sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-        "shape[0] = 2: must be at least as large as that of each sample, such as 3 of sample 1");
+        "shape[0] = 2: must be at least as large as that of each sample, such as 3 of samples[1]");
     EXPECT_FAILS(sab_ragged_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT,
-                 "such as 3 of sample 1");
+                 "such as 3 of samples[1]");
     shape[0] = -1;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "shape[0] = -1: must be at least 0");

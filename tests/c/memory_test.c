@@ -571,20 +571,19 @@ static void CollectPeak_OfFeaturesThatCannotBe_IsRefused(void) {
     sab_peaks *peaks = new_peaks();
     load.features_of_odd = 3;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 1 = 3: must be as many as of the items before, 2");
+                 "features[1]: has 3 numbers: must be as many as of the items before, 2");
     EXPECT(view_of(peaks).count == 1 && load.cleaned == 2 && device.peak == device.held);
     load.features = load.features_of_odd = 4; /* other than those collected already */
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 0 = 4");
+                 "features[0]: has 4 numbers");
     load.features = load.features_of_odd = 65;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 0 = 65: there is room for 64");
+                 "features[0]: has 65 numbers: there is room for 64");
     load.features = load.features_of_odd = 2;
     const double wrong[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         load.feature = wrong[i];
-        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                     "features[0] of item 0 = ");
+        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features[0][0] = ");
     }
     EXPECT(view_of(peaks).count == 1 && load.cleaned == load.worked &&
            load.collected == load.worked && device.peak == device.held);

@@ -76,16 +76,16 @@ Columns Columns::together(std::span<const sab_sizes* const> columns) {
         made.columns_.push_back(column.only(place));
         made.names_.push_back(column.names_[0]);
         const std::string& name = made.names_.back();
-        const std::string label = name.empty() ? place : text(place, " (\"", name, "\")");
+        const std::string quoted = name.empty() ? "" : text("\"", name, "\" ");
         if (column.count() != made.count())
-            refuse_argument(label, no_value, "has ", column.count(),
+            refuse_argument(place, no_value, quoted, "has ", column.count(),
                             " samples: must have as many as columns[0], ", made.count());
         if (name.empty() != made.names_[0].empty())
-            refuse_argument(label, no_value, name.empty() ? "has no name" : "has a name",
+            refuse_argument(place, no_value, quoted, name.empty() ? "has no name" : "has a name",
                             ": all columns must have a name, or none");
         const auto first = std::ranges::find(made.names_, name);
         if (!name.empty() && first + 1 != made.names_.end())
-            refuse_argument(label, no_value, "has the name of columns[",
+            refuse_argument(place, no_value, quoted, "has the name of columns[",
                             first - made.names_.begin(),
                             "]: no two columns may have the same name");
     }

@@ -553,9 +553,9 @@ static void Columns_BadArguments_AreNamed(void) {
     REFUSED(9, "count = 9: must be from 1 to 8");
     REFUSED(2, "columns[1]: has 2 samples: must have as many as columns[0], 3");
     columns[1] = source;
-    REFUSED(2, "columns[1] (\"source\"): has a name: all columns must have a name, or none");
+    REFUSED(2, "columns[1]: \"source\" has a name: all columns must have a name, or none");
     columns[0] = source;
-    REFUSED(2, "columns[1] (\"source\"): has the name of columns[0]");
+    REFUSED(2, "columns[1]: \"source\" has the name of columns[0]");
     columns[1] = NULL;
     REFUSED(2, "columns[1] = NULL");
     sab_sizes *const target = named(three, "target");

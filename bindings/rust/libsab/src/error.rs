@@ -29,17 +29,6 @@ impl Detail {
         Detail { text: text.into(), argument: None, value: None, rule: None }
     }
 
-    /// "argument = value: rule"
-    pub(crate) fn of(
-        argument: impl Into<String>,
-        value: impl ToString,
-        rule: impl Into<String>,
-    ) -> Self {
-        let (argument, value, rule) = (argument.into(), value.to_string(), rule.into());
-        let text = format!("{argument} = {value}: {rule}");
-        Detail { text, argument: Some(argument), value: Some(value), rule: Some(rule) }
-    }
-
     /// A message of the library and its parts, in the words of Rust.
     pub(crate) fn of_library(message: &str, argument: &str, value: &str, rule: &str) -> Self {
         if argument.is_empty() {
@@ -152,12 +141,19 @@ pub enum Error {
 
 impl Error {
     /// "argument = value: rule"
+    #[allow(clippy::needless_pass_by_value)] // a number, or a text that was made for it
     pub(crate) fn refused(
         argument: impl Into<String>,
         value: impl ToString,
         rule: impl Into<String>,
     ) -> Self {
-        Error::Argument(Detail::of(argument, value, rule))
+        let (argument, value, rule) = (argument.into(), value.to_string(), rule.into());
+        Error::Argument(Detail {
+            text: format!("{argument} = {value}: {rule}"),
+            argument: Some(argument),
+            value: Some(value),
+            rule: Some(rule),
+        })
     }
 
     /// Of more than one argument, or of no value.

@@ -456,7 +456,7 @@ static void wrong_pad_options_are_refused(void) {
                  "options.value_dims = 2: has a bit beyond the number of dimensions, 1");
     options.value_dims = 1;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "sample 0 is padded along dimension 0");
+                 "samples[0] is padded along dimension 0");
     options.value_dims = 0;
     options.struct_size = 8;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,

@@ -615,7 +615,7 @@ static void Words_OfViews_AreReadInsideOfTheirBuffers(void) {
     }
     views[1].size = -1;
     EXPECT_REFUSED(ARRAY(2, NULL, views, text, sizes), &schema, NULL, &words,
-                   "row 1: length = -1: must not be negative");
+                   "[1]: length = -1: must not be negative");
 }
 
 static void Texts_ThatAreNumbers_AreRefusedOrRead(void) {

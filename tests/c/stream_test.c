@@ -431,7 +431,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
                  "given twice");
     EXPECT_OK(sab_multiplex_stream_new(by, sources, 2, &stream));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                 "number = 2: must be below the number of sources, 2");
+                 "control = 2: must be below the number of sources, 2");
     sab_stream_free(stream);
     static const uint16_t array[] = {5, 6, 7};
     EXPECT_OK(sab_array_stream_new(array, sizeof *array, COUNT(array), NULL, &stream));

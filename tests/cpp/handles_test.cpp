@@ -1,5 +1,6 @@
 // sab.hpp: each class, errors, moves, and exceptions that pass through callbacks.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -820,6 +821,25 @@ void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
     EXPECT(is_refused);
 }
 
+void Errors_HaveTheirParts() {
+    try {
+        plan_under({{nullptr, 1024}, {nullptr, -1}});
+        EXPECT(false);
+    } catch (const sab::Error& error) {
+        EXPECT(error.argument() == "options.budgets[1].limit" && error.value() == "-1");
+        EXPECT(error.rule() == "must be finite and above 0" && error.code() == 0);
+    }
+    try {
+        sab::Plan::open("/no/such/plan");
+        EXPECT(false);
+    } catch (const sab::Error& error) {
+        const sab::Error copy = error;
+        EXPECT(copy.status() == SAB_E_IO && copy.code() == ENOENT);
+        EXPECT(copy.argument().empty() && copy.value() == "/no/such/plan");
+        EXPECT(std::string(copy.what()).find(copy.rule()) != std::string::npos);
+    }
+}
+
 void MemoryGuard_WatchesSteps() {
     const sab::Plan plan = small_plan();
     sab::BucketSampler sampler(plan);
@@ -934,6 +954,7 @@ int main() {
     RUN(Packing_LocatesSamplesInRows);
     RUN(MemoryModel_IsTheCostOfAPlan);
     RUN(MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan);
+    RUN(Errors_HaveTheirParts);
     RUN(MemoryGuard_WatchesSteps);
     RUN(Stream_IsBuiltInStages);
     RUN(Stream_HasRecordsOfSeveralSizes);

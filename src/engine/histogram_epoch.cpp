@@ -78,8 +78,8 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
                        least = taken / samples, extra = taken % samples,
                        start = static_cast<uint64_t>(Wide{epoch % samples} * extra % samples),
                        stop = std::min(start + extra, samples), over = start + extra - stop;
-        check(taken <= largest_counted_samples - made.samples_, "repeats: number of samples",
-              made.samples_ + taken, "must be at most 2^48");
+        check(taken <= largest_counted_samples - made.samples_, "repeats", no_value, "give ",
+              made.samples_ + taken, " samples: must give at most 2^48");
         made.samples_ += taken;
         const TurnDeal deal(samples);
         uint64_t before = 0, at_start = 0, at_stop = 0, at_over = 0;  // of the entries before
@@ -99,7 +99,8 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
             turns->entries.push_back(entry);
         }
     }
-    check(made.samples_ > 0, "repeats: number of samples", made.samples_, "must be at least 1");
+    check(made.samples_ > 0, "repeats", no_value, "give ", made.samples_,
+          " samples: must give at least 1");
     made.turns_ = std::move(turns);
     return made;
 }

@@ -304,7 +304,7 @@ std::vector<std::string> read_column_names(const sab_memory_model_options& optio
         names[j] = options.column_names[j];
         check(std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(j), names[j]) ==
                   names.begin() + static_cast<std::ptrdiff_t>(j),
-              argument, text("\"", names[j], "\""), "must not be the name of another column");
+              argument, Quoted{names[j]}, "must not be the name of another column");
     }
     return names;
 }

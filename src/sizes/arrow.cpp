@@ -114,7 +114,7 @@ std::optional<int64_t> find_child(const Column& column, std::string_view rest, b
         const ArrowSchema& child = child_of(*column.schema, i);
         const std::string_view name = name_of(child);
         if (name == rest) {
-            check(!is_whole, "column", text("\"", column.prefix, rest, "\""),
+            check(!is_whole, "column", Quoted{text(column.prefix, rest)},
                   "two columns have this name");
             found = i;
             is_whole = true;
@@ -138,16 +138,15 @@ Column find_struct_column(const ArrowSchema& schema, const char* given) {
     column.name = text("column \"", given, "\"");
     std::string_view rest = given;
     for (bool is_whole = false; !is_whole;) {
-        check(is_struct(*column.schema), "column", text("\"", given, "\""),
+        check(is_struct(*column.schema), "column", Quoted{given},
               "must not be given, since the array is not a struct");
         const std::optional<int64_t> child = find_child(column, rest, is_whole);
-        check(child.has_value(), "column", text("\"", given, "\""), "must be one of ",
-              columns_of(column));
+        check(child.has_value(), "column", Quoted{given}, "must be one of ", columns_of(column));
         descend(column, *child);
         if (!is_whole) rest.remove_prefix(name_of(*column.schema).size() + 1);
     }
-    check(!is_struct(*column.schema), "column", text("\"", given, "\""),
-          "is a struct, must be one of ", columns_of(column));
+    check(!is_struct(*column.schema), "column", Quoted{given}, "is a struct, must be one of ",
+          columns_of(column));
     return column;
 }
 

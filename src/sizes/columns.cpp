@@ -47,7 +47,7 @@ void check_column_name(std::string_view argument, std::string_view name) {
     const bool is_plain = std::ranges::none_of(
         name, [](char letter) { return static_cast<unsigned char>(letter) < ' '; });
     check(!name.empty() && name.size() <= SAB_MAX_COLUMN_NAME && is_plain && is_utf8(name),
-          argument, text("\"", name, "\""), "must have 1 to ", SAB_MAX_COLUMN_NAME,
+          argument, Quoted{name}, "must have 1 to ", SAB_MAX_COLUMN_NAME,
           " bytes of UTF-8, without control characters");
 }
 

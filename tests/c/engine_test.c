@@ -1377,7 +1377,7 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, repeats, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
                  "repeats[1] = -1: must be at least 0");
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, none, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
-                 "repeats: number of samples = 0: must be at least 1");
+                 "repeats: give 0 samples: must give at least 1");
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, most, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
                  "must be at most 2^48");
     EXPECT(of_epoch == NULL);

@@ -20,7 +20,6 @@ _KEYWORDS = {
     "budget.cost": "cost",
     "id_shapes": "max_shapes",
     "text_unit": "units",
-    "sizes.count": "len(sizes)",
 }
 # What is said of a constant, where that is not its word.
 _SAID = {
@@ -91,7 +90,10 @@ def renamed(message: str, name: str) -> str:
     words = list(tokens(message))
     return "".join(
         name + word[len("sizes") :]
-        if word.startswith("sizes[") or (word == "sizes" and (i == 0 or words[:i] == ["len", "("]))
+        if word.startswith("sizes[")
+        or (
+            word == "sizes" and (i == 0 or words[:i] == ["len", "("] or words[i + 1 :][:1] == ["["])
+        )
         else word
         for i, word in enumerate(words)
     )
@@ -152,7 +154,7 @@ def _translated(text: str, known: Mapping[str, str]) -> str:
                 and "".join(words[at + 2 :]).partition(")")[0].isdigit()
             ):
                 at = words.index(")", at) + 1  # its number
-        elif "[" in word or word.partition(".")[0] in OPTIONS or word in ("sizes.count",):
+        elif "[" in word or word.partition(".")[0] in OPTIONS or word == "sizes.count":
             said.append(_own_name(word, known))
         else:
             said.append(word)
@@ -162,6 +164,8 @@ def _translated(text: str, known: Mapping[str, str]) -> str:
 def _own_name(name: str, known: Mapping[str, str]) -> str:
     first, _, field = name.partition(".")
     name = field if first in OPTIONS and field else name
+    if name == "sizes.count":
+        return f"len({known.get('sizes', 'sizes')})"
     if name in known:
         return known[name]
     if name in COUNTED:

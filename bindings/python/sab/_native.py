@@ -239,11 +239,7 @@ def _error(status: int, names: Mapping[str, str]) -> Exception:
     )
     if status == lib.SAB_E_IO:
         code = lib.sab_last_error_code()
-        if code and file:
-            return OSError(code, rule, os.fsdecode(file))
-        error = OSError(message)
-        error.filename = os.fsdecode(file) or None
-        return error
+        return OSError(code, rule, os.fsdecode(file)) if code and file else OSError(message)
     parts = Parts(message, argument, file.decode(errors="replace"), rule)
     return _EXCEPTIONS.get(status, Error)(in_python(parts, names))
 

@@ -63,7 +63,7 @@ def _open_closed_streams() -> None:
 def _words_of(error: Exception) -> str:
     """The message of an error, with its kind where the message alone does not say enough."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}"
+        return f'"{error.filename}": {error.strerror}'
     if isinstance(error, MemoryError):
         return str(error) or "out of memory"
     expected = (InputError, ValueError, OSError, ImportError, sab.Error)

@@ -183,7 +183,7 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t b
     const bool any_number = options.groups == SAB_CONTEXT_ANY_NUMBER;
     const uint32_t power = std::bit_floor(input.ranks), most = any_number ? input.ranks : power;
     if (const std::size_t i = first_too_long(input, most); i < input.lengths.size())
-        refuse_argument(text("lengths[", i, "]"), input.lengths[i], "must be at most ",
+        refuse_argument(named("lengths[", i, "]"), input.lengths[i], "must be at most ",
                         budget * most, ", the budget of ", most, most == 1 ? " rank" : " ranks");
 
     ContextPlan plan;

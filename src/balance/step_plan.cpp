@@ -169,7 +169,7 @@ private:
                 const double room =
                     samples_.capacities[b] * static_cast<double>(plan_.micro_batches);
                 if (sums[group] <= room) continue;
-                refuse_argument(text("options.groups[", i, "]"), options_.groups[i],
+                refuse_argument(named("options.groups[", i, "]"), options_.groups[i],
                                 "its samples must fit ", plan_.micro_batches, " micro-batches of ",
                                 samples_.limit_text(b), ", which hold ", room,
                                 "; use more micro-batches, or a larger budget");
@@ -349,7 +349,7 @@ void StepPlan::loss_weights(sab_loss_weighting weighting, const double* tokens,
         double sum = 0;
         for (std::size_t i = 0; i < counted.size(); ++i) {
             if (!(counted[i] >= 0 && std::isfinite(counted[i])))
-                refuse_argument(text("tokens[", i, "]"), counted[i],
+                refuse_argument(named("tokens[", i, "]"), counted[i],
                                 "must be finite and at least 0");
             sum += counted[i];
         }

@@ -117,7 +117,7 @@ void StepSamples::refuse_oversize(std::size_t budget) const {
     const auto sample = static_cast<std::size_t>(over - taken.begin());
     const PerColumn lengths = lengths_of(sample);
     const std::string size = lengths_text(first_of(lengths, columns));
-    refuse_argument(text("sizes[", sample, "]"), columns == 1 ? size : text("(", size, ")"),
+    refuse_argument(named("sizes[", sample, "]"), columns == 1 ? size : text("(", size, ")"),
                     "must fit ", limit_text(budget), " alone; ",
                     std::ranges::count_if(taken, is_over), " of ", count, " samples do not");
 }

@@ -270,7 +270,7 @@ void check_numbers(std::span<const double> numbers, std::string_view name) {
     double sum = 0;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (!(numbers[i] >= 0 && std::isfinite(numbers[i])))
-            refuse_argument(text(name, "[", i, "]"), numbers[i], "must be finite and at least 0");
+            refuse_argument(named(name, "[", i, "]"), numbers[i], "must be finite and at least 0");
         sum += numbers[i];
     }
     if (!std::isfinite(sum)) refuse_argument(name, no_value, "must have a finite sum");
@@ -291,7 +291,7 @@ void check_rules(const sab_partition_options& options, std::size_t count, uint64
     }
     for (std::size_t i = 0; i < options.capacity_count; ++i)
         if (!(options.capacities[i] > 0 && std::isfinite(options.capacities[i])))
-            refuse_argument(text("options.capacities[", i, "]"), options.capacities[i],
+            refuse_argument(named("options.capacities[", i, "]"), options.capacities[i],
                             "must be finite and above 0");
     check(options.equal_counts == 0 || count % parts == 0, "count", count,
           "must be a multiple of parts = ", parts, " for equal counts");

@@ -1,10 +1,12 @@
 #pragma once
 /// The core's one exception type, and the texts it carries.
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -98,15 +100,26 @@ struct NamedValue {
     std::string in_words() const { return text(name, " = ", value); }
 };
 
+/// The name of an argument in parts, such as "sizes[", 3 and "]".
+template <class... Parts>
+std::array<TextPart, sizeof...(Parts)> named(const Parts&... parts) {
+    return {TextPart(parts)...};
+}
+
 enum class ValueKind { plain, quoted, none };
-[[noreturn, gnu::cold]] void fail_about_with(sab_status status, std::string_view argument,
-                                             ValueKind kind, TextPart value,
-                                             std::initializer_list<TextPart> rule);
+using TextParts = std::initializer_list<TextPart>;
+[[noreturn, gnu::cold]] void fail_about_with(sab_status status, std::span<const TextPart> argument,
+                                             ValueKind kind, const TextPart& value, TextParts rule);
+/// The most frequent ones take the least code where they are called.
+[[noreturn, gnu::cold]] void refuse_with(std::string_view argument, const TextPart& value,
+                                         TextParts rule);
+[[noreturn, gnu::cold]] void refuse_with(std::span<const TextPart> argument, const TextPart& value,
+                                         TextParts rule);
 
 /// Says "argument = value: rule", or "argument: rule".
 template <class Value, class... Rule>
-[[noreturn]] void fail_about(sab_status status, std::string_view argument, const Value& value,
-                             const Rule&... rule) {
+[[noreturn]] void fail_about(sab_status status, std::span<const TextPart> argument,
+                             const Value& value, const Rule&... rule) {
     if constexpr (std::same_as<Value, Quoted>)
         fail_about_with(status, argument, ValueKind::quoted, value.text, {TextPart(rule)...});
     else if constexpr (std::same_as<Value, NoValue>)
@@ -116,14 +129,35 @@ template <class Value, class... Rule>
 }
 
 template <class Value, class... Rule>
+[[noreturn]] void fail_about(sab_status status, std::string_view argument, const Value& value,
+                             const Rule&... rule) {
+    fail_about(status, std::span<const TextPart>(named(argument)), value, rule...);
+}
+
+template <class Value>
+concept Shown = !std::same_as<Value, Quoted> && !std::same_as<Value, NoValue>;
+
+template <class Value, class... Rule>
 [[noreturn]] void refuse_argument(std::string_view argument, const Value& value,
                                   const Rule&... rule) {
-    fail_about(SAB_E_ARGUMENT, argument, value, rule...);
+    if constexpr (Shown<Value>)
+        refuse_with(argument, value, {TextPart(rule)...});
+    else
+        fail_about(SAB_E_ARGUMENT, argument, value, rule...);
+}
+
+template <std::size_t count, class Value, class... Rule>
+[[noreturn]] void refuse_argument(const std::array<TextPart, count>& argument, const Value& value,
+                                  const Rule&... rule) {
+    if constexpr (Shown<Value>)
+        refuse_with(std::span<const TextPart>(argument), value, {TextPart(rule)...});
+    else
+        fail_about(SAB_E_ARGUMENT, std::span<const TextPart>(argument), value, rule...);
 }
 
 template <class... Rule>
 [[noreturn]] void refuse_argument(const NamedValue& argument, const Rule&... rule) {
-    fail_about(SAB_E_ARGUMENT, argument.name, argument.value, rule...);
+    refuse_argument(std::string_view(argument.name), argument.value, rule...);
 }
 
 /// refuse_argument() unless the rule is kept.
@@ -132,8 +166,9 @@ void check(bool kept, std::string_view name, const Value& value, const Rule&... 
     if (!kept) refuse_argument(name, value, rule...);
 }
 
+[[noreturn, gnu::cold]] void refuse_null(std::string_view name);
 inline void require(const void* pointer, std::string_view name) {
-    if (pointer == nullptr) refuse_argument(name, "NULL", "must be given");
+    if (pointer == nullptr) refuse_null(name);
 }
 
 /// Says `what "file": reason` with SAB_E_IO. `number` is an errno; 0: none is known.

@@ -63,4 +63,13 @@ sab_status set_caught_error() noexcept {
     }
 }
 
+void refuse_struct_size(std::string_view name, std::size_t size,
+                        std::initializer_list<TextPart> rule) {
+    refuse_argument(text(name, ".struct_size"), size, joined(rule));
+}
+
+void refuse_small_struct(std::string_view name, std::size_t size, std::size_t least) {
+    refuse_struct_size(name, size, {"must be at least ", least, " (use the _INIT macro)"});
+}
+
 }  // namespace sab

@@ -68,6 +68,12 @@ void init_options(Options* options, std::size_t struct_size, const Options& defa
     options->struct_size = struct_size;
 }
 
+/// Out of line, since there are many structs.
+[[noreturn, gnu::cold]] void refuse_struct_size(std::string_view name, std::size_t size,
+                                                std::initializer_list<TextPart> rule);
+[[noreturn, gnu::cold]] void refuse_small_struct(std::string_view name, std::size_t size,
+                                                 std::size_t least);
+
 /// What the caller's `given` covers, over the defaults. A smaller struct than the first released
 /// one is refused; a larger one passes when what this library does not know is zero.
 template <class Options>
@@ -76,17 +82,16 @@ Options read_options(const Options* given, const Options& defaults,
     Options options = defaults;
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
-    const auto check_size = [&](bool kept, const auto&... rule) {
-        if (!kept) refuse_argument(text(name, ".struct_size"), size, rule...);
-    };
-    check_size(size >= first_size<Options>, "must be at least ", first_size<Options>,
-               " (use the _INIT macro)");
-    check_size(size <= 65536, "must be at most 65536 (use the _INIT macro)");
+    if (size < first_size<Options>) refuse_small_struct(name, size, first_size<Options>);
+    if (size > 65536)
+        refuse_struct_size(name, size, {"must be at most 65536 (use the _INIT macro)"});
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
-        check_size(bytes[i] == 0, "byte ", i, " is set, but this library knows only the first ",
-                   sizeof(Options));
+        if (bytes[i] != 0)
+            refuse_struct_size(
+                name, size,
+                {"byte ", i, " is set, but this library knows only the first ", sizeof(Options)});
     options.struct_size = sizeof(Options);
     return options;
 }
@@ -97,8 +102,7 @@ template <class Result>
 void check_result(const Result* result, std::string_view name) {
     require(result, name);
     if (result->struct_size < first_size<Result>)
-        refuse_argument(text(name, ".struct_size"), result->struct_size, "must be at least ",
-                        first_size<Result>, " (use the _INIT macro)");
+        refuse_small_struct(name, result->struct_size, first_size<Result>);
 }
 
 /// Fills as much of the caller's struct as it has room for.

@@ -16,7 +16,7 @@ void Batches::add(const int64_t* batch, std::size_t count) {
         require(batch, "indices");
         for (std::size_t i = 0; i < count; ++i)
             if (batch[i] < 0 || static_cast<uint64_t>(batch[i]) >= samples)
-                refuse_argument(text("indices[", i, "]"), batch[i],
+                refuse_argument(named("indices[", i, "]"), batch[i],
                                 "must be from 0 to below the number of samples, ", samples);
     } catch (const Error& error) {
         if (!refusal) refusal = error;

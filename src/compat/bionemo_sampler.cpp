@@ -142,7 +142,7 @@ double BionemoSampler::size_of(int64_t index) const {
         code != 0)
         throw Error(SAB_E_CALLBACK,
                     text("the size callback failed with code ", code, " at index ", index), code);
-    if (std::isnan(size)) refuse_argument(text("sizes[", index, "]"), "nan", "must be a number");
+    if (std::isnan(size)) refuse_argument(named("sizes[", index, "]"), "nan", "must be a number");
     return size;
 }
 

@@ -23,7 +23,7 @@ public:
             for (std::size_t i = 0; i < count; ++i) {
                 const int64_t index = made->at(i);
                 if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
-                    refuse_argument(text("indices[", i, "]"), index,
+                    refuse_argument(named("indices[", i, "]"), index,
                                     "must be from 0 to below the number of sizes, ", sizes.count());
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));

@@ -36,14 +36,14 @@ void check_term(const CostTerm& term, std::size_t i) {
     // A negative term of the count corrects what the terms of the length count too much.
     const bool may_be_negative = term.count_power == 1 && !has_lengths(term);
     if (!(std::isfinite(term.coefficient) && (term.coefficient >= 0 || may_be_negative)))
-        refuse_argument(text("terms[", i, "].coefficient"), term.coefficient,
+        refuse_argument(named("terms[", i, "].coefficient"), term.coefficient,
                         "must be finite and not negative (only that of count alone may be)");
     if (term.count_power > highest_power)
-        refuse_argument(text("terms[", i, "].count_power"), term.count_power, "must be at most ",
+        refuse_argument(named("terms[", i, "].count_power"), term.count_power, "must be at most ",
                         highest_power);
     for (std::size_t j = 0; j < term.length_powers.size(); ++j)
         if (term.length_powers[j] > highest_power)
-            refuse_argument(text("terms[", i, "].length_powers[", j, "]"), term.length_powers[j],
+            refuse_argument(named("terms[", i, "].length_powers[", j, "]"), term.length_powers[j],
                             "must be at most ", highest_power);
 }
 
@@ -54,7 +54,7 @@ void check_term_count(std::size_t count) {
 
 void check_number(double value, std::string_view name, std::size_t i) {
     if (!(value >= 0 && std::isfinite(value)))
-        refuse_argument(text(name, "[", i, "]"), value, "must be finite and not negative");
+        refuse_argument(named(name, "[", i, "]"), value, "must be finite and not negative");
 }
 
 double checked_cost(double cost, uint64_t count, std::span<const double> lengths) {
@@ -252,17 +252,17 @@ Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name)
 std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, ColumnNames columns,
                                  std::string_view name) {
     if (count > SAB_MAX_BUDGETS)
-        refuse_argument(text(name.substr(0, name.size() - 1), "_count"), count, "must be at most ",
+        refuse_argument(named(name.substr(0, name.size() - 1), "_count"), count, "must be at most ",
                         SAB_MAX_BUDGETS);
     if (count > 0) require(budgets, name);
     std::vector<Budget> read;
     for (std::size_t i = 0; i < count; ++i) {
         const double limit = budgets[i].limit;
         if (!(limit > 0 && std::isfinite(limit)))
-            refuse_argument(text(name, "[", i, "].limit"), limit, "must be finite and above 0");
+            refuse_argument(named(name, "[", i, "].limit"), limit, "must be finite and above 0");
         read.push_back({read_cost(budgets[i].cost, columns, text(name, "[", i, "].cost")), limit});
         if (const double constant = read.back().cost.constant(); limit <= constant)
-            refuse_argument(text(name, "[", i, "].limit"), limit,
+            refuse_argument(named(name, "[", i, "].limit"), limit,
                             "must be more than the cost's constant term, ", constant,
                             ", which a batch of nothing costs");
     }
@@ -271,7 +271,7 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, C
 
 std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
                                 ColumnNames columns, std::string_view name, std::size_t most) {
-    if (count > most) refuse_argument(text(name, "_count"), count, "must be at most ", most);
+    if (count > most) refuse_argument(named(name, "_count"), count, "must be at most ", most);
     if (count > 0) require(balance, name);
     std::vector<Cost> read;
     for (std::size_t i = 0; i < count; ++i) {

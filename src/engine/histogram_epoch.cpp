@@ -60,7 +60,7 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
           "must be the number of sources, ", source_count_);
     for (std::size_t s = 0; s < repeats.size(); ++s)
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
-            refuse_argument(text("repeats[", s, "]"), repeats[s], "must be at least 0");
+            refuse_argument(named("repeats[", s, "]"), repeats[s], "must be at least 0");
     Histogram made = *this;
     auto turns = std::make_shared<CountedTurns>();
     turns->epoch = epoch;

@@ -37,9 +37,9 @@ std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const
                               : text("(", lengths_text(sizes.subspan(i * columns_, columns_)), ")");
             if (sources != nullptr) own += text(" of source ", sources[i]);
             if (same.count == 0)
-                refuse_argument(text("sizes[", i, "]"), std::string_view(own),
+                refuse_argument(named("sizes[", i, "]"), std::string_view(own),
                                 "must be the size of samples of the ", owner_);
-            refuse_argument(text("numbers[", i, "]"), numbers[i],
+            refuse_argument(named("numbers[", i, "]"), numbers[i],
                             "must be below the number of samples of size ", std::string_view(own),
                             ", ", same.count);
         }

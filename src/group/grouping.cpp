@@ -28,10 +28,10 @@ std::vector<double> read_thresholds(const sab_grouping_dimension& dimension, std
                                    dimension.thresholds + dimension.threshold_count);
     for (std::size_t i = 0; i < thresholds.size(); ++i)
         if (std::isnan(thresholds[i]))
-            refuse_argument(text(name, "s[", i, "]"), "nan", "must be a number");
+            refuse_argument(named(name, "s[", i, "]"), "nan", "must be a number");
     std::ranges::sort(thresholds);
     if (const auto twin = std::ranges::adjacent_find(thresholds); twin != thresholds.end())
-        refuse_argument(text(name, "s"), no_value, *twin,
+        refuse_argument(named(name, "s"), no_value, *twin,
                         " stands there twice: thresholds must differ from each other");
     return thresholds;
 }
@@ -43,7 +43,7 @@ std::vector<int64_t> offsets_of(std::span<const uint64_t> counts) {
     uint64_t sum = 0;
     for (std::size_t group = 0; group < counts.size(); ++group) {
         if (counts[group] > largest_sample_count - sum)
-            refuse_argument(text("counts[", group, "]"), counts[group],
+            refuse_argument(named("counts[", group, "]"), counts[group],
                             "there must be at most 4294967295 samples, with ", sum,
                             " in the groups before");
         sum += counts[group];
@@ -129,7 +129,7 @@ Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups)
     std::vector<uint64_t> counts(groups);
     for (std::size_t i = 0; i < group_of.size(); ++i) {
         if (group_of[i] < 0 || static_cast<uint64_t>(group_of[i]) >= groups)
-            refuse_argument(text("group_of[", i, "]"), group_of[i],
+            refuse_argument(named("group_of[", i, "]"), group_of[i],
                             "must be at least 0 and below the number of groups, ", groups);
         ++counts[static_cast<std::size_t>(group_of[i])];
     }
@@ -153,10 +153,10 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
     std::vector<bool> is_taken(samples);
     for (std::size_t slot = 0; slot < samples; ++slot) {
         if (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= samples)
-            refuse_argument(text("indices[", slot, "]"), indices[slot],
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
                             "must be at least 0 and below the number of samples, ", samples);
         if (is_taken[static_cast<std::size_t>(indices[slot])])
-            refuse_argument(text("indices[", slot, "]"), indices[slot],
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
                             "stands there for the second time");
         is_taken[static_cast<std::size_t>(indices[slot])] = true;
     }

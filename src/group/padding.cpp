@@ -135,7 +135,7 @@ public:
               "must be at most the number of dimensions, ", dimensions_);
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (shape[d] < 0)
-                refuse_argument(text("shape[", d, "]"), shape[d], "must be at least 0");
+                refuse_argument(named("shape[", d, "]"), shape[d], "must be at least 0");
         const int64_t of_sample = checked_product(static_cast<int64_t>(bytes_), shape, dimensions_);
         const auto samples_count = static_cast<int64_t>(count_);
         if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0)
@@ -201,7 +201,7 @@ private:
                 if (own[d] != shape_[d]) {
                     if (own[d] > shape_[d])
                         refuse_argument(
-                            text("shape[", d, "]"), shape_[d],
+                            named("shape[", d, "]"), shape_[d],
                             "must be at least as large as that of each sample, such as ", own[d],
                             " of samples[", samples.number(slot), "]");
                     is_cut_in_first_ = is_cut_in_first_ && d == 0;
@@ -328,12 +328,12 @@ Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t co
     for (std::size_t slot = 0; slot < count; ++slot) {
         if (indices != nullptr &&
             (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= given.samples))
-            refuse_argument(text("indices[", slot, "]"), indices[slot],
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
                             "must be at least 0 and below the number of samples, ", given.samples);
         const int64_t* const own = shape(slot);
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
-                refuse_argument(text("samples.shapes[", number(slot), "][", d, "]"), own[d],
+                refuse_argument(named("samples.shapes[", number(slot), "][", d, "]"), own[d],
                                 "must be at least 0");
     }
 }
@@ -359,12 +359,12 @@ void Samples::need_memory() {
         const int64_t* const own = given_.shapes + i * dimensions_;
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
-                refuse_argument(text("samples.shapes[", i, "][", d, "]"), own[d],
+                refuse_argument(named("samples.shapes[", i, "][", d, "]"), own[d],
                                 "must be at least 0");
         offsets_.push_back(sum);
         const int64_t count = checked_product(1, own, dimensions_);
         if (count < 0 || count > largest - sum)
-            refuse_argument(text("samples.shapes[", i, "]"), no_value,
+            refuse_argument(named("samples.shapes[", i, "]"), no_value,
                             "there must be less than 2^63 elements");
         sum += count;
     }
@@ -466,11 +466,11 @@ void fill_length_mask(const int64_t* lengths, std::size_t count, std::span<const
     check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule,
           "must be SAB_MASK_ALL or SAB_MASK_ANY");
     for (std::size_t d = 0; d < dimensions; ++d)
-        if (shape[d] < 0) refuse_argument(text("shape[", d, "]"), shape[d], "must be at least 0");
+        if (shape[d] < 0) refuse_argument(named("shape[", d, "]"), shape[d], "must be at least 0");
     for (std::size_t i = 0; i < count * dimensions; ++i)
         if (lengths[i] < 0 || lengths[i] > shape[i % dimensions])
-            refuse_argument(text("lengths[", i / dimensions, "][", i % dimensions, "]"), lengths[i],
-                            "must be from 0 to shape[", i % dimensions, "], ",
+            refuse_argument(named("lengths[", i / dimensions, "][", i % dimensions, "]"),
+                            lengths[i], "must be from 0 to shape[", i % dimensions, "], ",
                             shape[i % dimensions]);
     const auto samples = static_cast<int64_t>(count);
     const int64_t of_sample = checked_product(1, shape.data(), dimensions);

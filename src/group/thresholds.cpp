@@ -366,7 +366,7 @@ LengthNumbers given_start(const uint64_t* start, std::size_t trial, std::size_t 
     LengthNumbers taken;
     for (std::size_t i = 0; i < k; ++i) {
         if (start[i] >= length_count)
-            refuse_argument(text("options.starts[", trial * k + i, "]"), start[i],
+            refuse_argument(named("options.starts[", trial * k + i, "]"), start[i],
                             "must be below the number of distinct lengths, ", length_count);
         taken.push_back(static_cast<uint32_t>(start[i]));
     }

@@ -282,11 +282,11 @@ void check_data(std::span<const double> features, std::size_t feature_count,
           most_terms, " terms");
     for (std::size_t i = 0; i < features.size(); ++i)
         if (!std::isfinite(features[i]))
-            refuse_argument(text("features[", i / feature_count, "][", i % feature_count, "]"),
+            refuse_argument(named("features[", i / feature_count, "][", i % feature_count, "]"),
                             features[i], "must be finite: measure it again");
     for (std::size_t i = 0; i < peaks.size(); ++i)
         if (!(peaks[i] > 0 && std::isfinite(peaks[i])))
-            refuse_argument(text("peaks[", i, "]"), peaks[i],
+            refuse_argument(named("peaks[", i, "]"), peaks[i],
                             "must be finite and above 0: measure it again");
 }
 
@@ -441,7 +441,7 @@ void MemoryModel::predict(const double* features, std::size_t count, double* pre
     const std::size_t width = info_.feature_count;
     for (std::size_t i = 0; i < count * width; ++i)
         if (!std::isfinite(features[i]))
-            refuse_argument(text("features[", i / width, "][", i % width, "]"), features[i],
+            refuse_argument(named("features[", i / width, "][", i % width, "]"), features[i],
                             "must be finite");
     for (std::size_t i = 0; i < count; ++i) {
         const double peak = predict({features + i * width, width});

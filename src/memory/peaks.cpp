@@ -58,7 +58,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
               count, " numbers: ", "must be as many as of the items before, ", feature_count_);
         for (std::size_t i = 0; i < count; ++i)
             if (!std::isfinite(room_[i]))
-                refuse_argument(text("features[", item, "][", i, "]"), room_[i], "must be finite");
+                refuse_argument(named("features[", item, "][", i, "]"), room_[i], "must be finite");
         if (item >= options.warm_up) add(item, {room_.data(), count}, before, after);
     });
     const bool is_end = !failure && code == SAB_END;

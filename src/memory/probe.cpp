@@ -26,7 +26,7 @@ Probe::Probe(const sab_probe_callbacks& callbacks) : callbacks_(callbacks) {
     require(reinterpret_cast<const void*>(callbacks.peak), "callbacks.peak");
     if ((callbacks.rng_save == nullptr) != (callbacks.rng_restore == nullptr))
         refuse_argument(
-            text("callbacks.", callbacks.rng_save == nullptr ? "rng_save" : "rng_restore"), "NULL",
+            named("callbacks.", callbacks.rng_save == nullptr ? "rng_save" : "rng_restore"), "NULL",
             "rng_save and rng_restore must be given together");
 }
 

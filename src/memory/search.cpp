@@ -29,7 +29,8 @@ void check_options(const sab_max_batch_options& options) {
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
         if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
-            refuse_argument(text("options.lengths[", i, "]"), length, "must be finite and above 0");
+            refuse_argument(named("options.lengths[", i, "]"), length,
+                            "must be finite and above 0");
 }
 
 /// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails

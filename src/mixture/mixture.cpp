@@ -153,7 +153,7 @@ void Mixture::check_repeats(std::string_view name, std::size_t first,
                             std::span<const double> repeats) const {
     for (std::size_t s = 0; s < repeats.size(); ++s)
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
-            refuse_argument(text(name, "[", first + s, "]"), repeats[s], "source ",
+            refuse_argument(named(name, "[", first + s, "]"), repeats[s], "source ",
                             std::string_view(sources_[s].name),
                             " must have a number of at least 0");
     if (std::ranges::all_of(repeats, [](double each) { return each == 0; }))
@@ -233,7 +233,7 @@ void Mixture::read_schedule(const sab_mixture_options& options) {
     for (std::size_t i = 0; i < options.schedule_count; ++i) {
         const uint64_t epoch = options.schedule_epochs[i];
         if (epoch <= changes_.back().epoch)
-            refuse_argument(text("options.schedule_epochs[", i, "]"), epoch,
+            refuse_argument(named("options.schedule_epochs[", i, "]"), epoch,
                             "must be above the one before, ", changes_.back().epoch);
         const std::span<const double> repeats(options.schedule_repeats + i * sources_.size(),
                                               sources_.size());
@@ -437,7 +437,7 @@ std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
     std::vector<int64_t> ids(options.all_sources, options.all_sources + options.all_source_count);
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || (i > 0 && ids[i] <= ids[i - 1]))
-            refuse_argument(text("options.all_sources[", i, "]"), ids[i],
+            refuse_argument(named("options.all_sources[", i, "]"), ids[i],
                             "must be at least 0, and above the one before");
     return ids;
 }
@@ -446,7 +446,7 @@ std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
 std::vector<int64_t> distinct_ids(std::span<const int64_t> ids) {
     std::vector<int64_t> known;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (ids[i] < 0) refuse_argument(text("ids[", i, "]"), ids[i], "must be at least 0");
+        if (ids[i] < 0) refuse_argument(named("ids[", i, "]"), ids[i], "must be at least 0");
         const auto place = std::ranges::lower_bound(known, ids[i]);
         if (place != known.end() && *place == ids[i]) continue;
         check(known.size() < SAB_MAX_SOURCES, text("ids[", i, "]"), ids[i],
@@ -469,7 +469,7 @@ Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture
     for (std::size_t s = 0; s < sources.size(); ++s) {
         const std::size_t count = sources[s]->impl.count();
         if (count == 0 && !is_shard)
-            refuse_argument(text("sources[", s, "]"), no_value,
+            refuse_argument(named("sources[", s, "]"), no_value,
                             "has no sample: must have at least one");
         if (!is_shard) ids.push_back(static_cast<int64_t>(s));
         source_of.insert(source_of.end(), count, static_cast<uint16_t>(s));
@@ -490,7 +490,7 @@ Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const auto place = std::ranges::lower_bound(known, ids[i]);
         if (place == known.end() || *place != ids[i])
-            refuse_argument(text("ids[", i, "]"), ids[i], "must be one of options.all_sources");
+            refuse_argument(named("ids[", i, "]"), ids[i], "must be one of options.all_sources");
         source_of[i] = static_cast<uint16_t>(place - known.begin());
     }
     return sizes.dense().chosen_by(

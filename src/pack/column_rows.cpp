@@ -25,7 +25,7 @@ void check_column_options(const Columns& sizes, const sab_packed_options& option
     for (std::size_t j = 0; j < sizes.size(); ++j)
         if (options.capacities[j] < 1 || options.capacities[j] > largest_capacity)
             refuse_argument(
-                text("pack.capacities[", j, "]"), options.capacities[j],
+                named("pack.capacities[", j, "]"), options.capacities[j],
                 "must be from 1 to 2^31 - 1",
                 sizes.has_names() ? text(", for column \"", sizes.names()[j], "\"") : "");
 }
@@ -77,7 +77,7 @@ void ColumnPacking::read(const Columns& sizes, const sab_packed_options& options
             for (std::size_t i = 0; i < part.size(); ++i) {
                 const std::size_t index = begin + i;
                 if (part[i] != std::floor(part[i]))
-                    refuse_argument(text(name, "[", index, "]"), part[i],
+                    refuse_argument(named(name, "[", index, "]"), part[i],
                                     "must be a whole number, since cumulative lengths are");
                 if (part[i] <= items.capacities[j]) {
                     items.sizes[index * columns + j] = static_cast<uint32_t>(part[i]);

@@ -30,7 +30,7 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
         sizes.read(begin, part);
         for (std::size_t i = 0; i < part.size(); ++i) {
             if (part[i] != std::floor(part[i]) || part[i] > 0xFFFFFFFFu)
-                refuse_argument(text("sizes[", begin + i, "]"), part[i],
+                refuse_argument(named("sizes[", begin + i, "]"), part[i],
                                 "must be a whole number up to 2^32 - 1");
             all[begin + i] = static_cast<uint32_t>(part[i]);
             total_ += all[begin + i];

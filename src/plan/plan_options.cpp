@@ -20,7 +20,7 @@ std::vector<PerColumn> sorted_boundaries(std::span<const double> given) {
     std::vector<double> boundaries(given.begin(), given.end());
     for (std::size_t i = 0; i < boundaries.size(); ++i)
         if (std::isnan(boundaries[i]))
-            refuse_argument(text("options.boundaries[", i, "]"), "nan", "must be a number");
+            refuse_argument(named("options.boundaries[", i, "]"), "nan", "must be a number");
     std::ranges::sort(boundaries);
     if (const auto twin = std::ranges::adjacent_find(boundaries); twin != boundaries.end())
         refuse_argument("options.boundaries", no_value, *twin,
@@ -38,10 +38,10 @@ std::vector<PerColumn> corners(const double* given, std::size_t count, std::size
         for (std::size_t j = 0; j < columns; ++j) {
             corners[i][j] = given[i * columns + j];
             if (std::isnan(corners[i][j]))
-                refuse_argument(text("options.boundaries[", i, "][", j, "]"), "nan",
+                refuse_argument(named("options.boundaries[", i, "][", j, "]"), "nan",
                                 "must be a number");
             if (i > 0 && corners[i][j] <= corners[0][j])
-                refuse_argument(text("options.boundaries[", i, "][", j, "]"), corners[i][j],
+                refuse_argument(named("options.boundaries[", i, "][", j, "]"), corners[i][j],
                                 "must be above the first one, ", corners[0][j]);
         }
     return corners;
@@ -66,7 +66,7 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
     std::vector<uint64_t> sizes(own.begin(), own.end());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] == 0)
-            refuse_argument(text("options.batch_sizes[", i, "]"), "0", "must be at least 1");
+            refuse_argument(named("options.batch_sizes[", i, "]"), "0", "must be at least 1");
         // No plan has more samples. Sums of samples and batch sizes cannot overflow.
         sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
     }
@@ -184,7 +184,7 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
 void PlanOptions::check_kept_costs() const {
     for (std::size_t i = 0; i < budgets.size(); ++i)
         if (budgets[i].cost.is_callback())
-            refuse_argument(text("options.budgets[", i, "].cost"), no_value,
+            refuse_argument(named("options.budgets[", i, "].cost"), no_value,
                             "is a callback: the plan of a mixture is made again in each epoch, and "
                             "must have costs of terms");
 }

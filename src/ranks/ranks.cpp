@@ -123,11 +123,11 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
     check(axes >= 1, "axes", axes, "must be at least 1");
     uint64_t all = 1;
     for (std::size_t i = 0; i < axes; ++i) {
-        if (shape[i] < 1) refuse_argument(text("shape[", i, "]"), "0", "must be at least 1");
+        if (shape[i] < 1) refuse_argument(named("shape[", i, "]"), "0", "must be at least 1");
         if (is_data[i] != 0 && is_data[i] != 1)
-            refuse_argument(text("is_data[", i, "]"), is_data[i], "must be 0 or 1");
+            refuse_argument(named("is_data[", i, "]"), is_data[i], "must be 0 or 1");
         if (shape[i] > largest_world_size / all)
-            refuse_argument(text("shape[", i, "]"), shape[i],
+            refuse_argument(named("shape[", i, "]"), shape[i],
                             "the mesh must have fewer than 2^32 processes");
         all *= shape[i];
     }

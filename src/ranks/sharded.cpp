@@ -95,7 +95,7 @@ void check_ids(const Columns& sizes, const sab_plan_options& options) {
           options.separate_by_count, "must be the number of samples, ", sizes.count());
     for (std::size_t i = 0; i < sizes.count(); ++i)
         if (const int64_t id = choice->id(choice->source_of()[i]); options.separate_by[i] != id)
-            refuse_argument(text("plan.separate_by[", i, "]"), options.separate_by[i],
+            refuse_argument(named("plan.separate_by[", i, "]"), options.separate_by[i],
                             "must be the id of the sample's source, ", id,
                             ", for samples that are spread over ranks");
 }

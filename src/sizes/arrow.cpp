@@ -287,13 +287,13 @@ struct TextsByViews {
         const DenseView<int32_t> view{views + 16 * i};
         const int32_t size = view[0], buffer = view[2], offset = view[3];
         if (size < 0)
-            refuse_argument(text(name, "[", i, "]"), no_value, "length = ", size,
+            refuse_argument(named(name, "[", i, "]"), no_value, "length = ", size,
                             ": must not be negative");
         if (size <= 12) return text_at(views + 16 * i + 4, static_cast<std::size_t>(size));
         const int64_t buffers = slice.array->n_buffers - 3;
         const auto refuse = [&](bool kept) {
             if (!kept)
-                refuse_argument(text(name, "[", i, "]"), no_value,
+                refuse_argument(named(name, "[", i, "]"), no_value,
                                 "the view must lie in one of the array's buffers");
         };
         refuse(buffer >= 0 && buffer < buffers && offset >= 0);
@@ -408,7 +408,7 @@ private:
             }
             const std::optional<double> value = number_in(given);
             if (!value || !builder.add(std::span<const double>(&*value, 1)))
-                refuse_argument(text(name_, "[", row_ + i, "]"), Quoted(given.substr(0, 40)),
+                refuse_argument(named(name_, "[", row_ + i, "]"), Quoted(given.substr(0, 40)),
                                 "must be a number from 0 to 2^53");
         }
         const DenseSizes sizes = builder.finish();
@@ -541,7 +541,7 @@ Chunk read_chunk(const ArrowArray& array, const Column& column, std::size_t row,
     for (std::size_t i = 0;
          options.nulls == SAB_NULLS_REFUSE && slice.validity != nullptr && i < slice.count; ++i)
         if (!is_valid(slice.validity, i))
-            refuse_argument(text(column.name, "[", row + i, "]"), no_value,
+            refuse_argument(named(column.name, "[", row + i, "]"), no_value,
                             "is null; options.nulls = SAB_NULLS_ZERO counts nulls as 0");
     chunk.validity = slice.validity;
     return chunk;

@@ -44,7 +44,7 @@ double checked_size(Number number, std::size_t index, std::string_view name = "s
                            : std::isinf(size) ? "must be finite"
                            : size < 0         ? "must not be negative"
                                               : "must be at most 2^53";
-        refuse_argument(text(name, "[", index, "]"), number, rule);
+        refuse_argument(named(name, "[", index, "]"), number, rule);
     }
     return size + 0.0;  // -0.0 becomes 0.0
 }

@@ -19,7 +19,7 @@ ChunkedStep step_in_chunks(Probe& probe, uint64_t count,
         for (uint64_t i = 0; i < count; ++i) {
             const double weight = options.sample_weights[i];
             if (!(weight >= 0 && std::isfinite(weight)))
-                refuse_argument(text("options.sample_weights[", i, "]"), weight,
+                refuse_argument(named("options.sample_weights[", i, "]"), weight,
                                 "must be finite and not negative");
             sum += weight;
         }

@@ -251,7 +251,7 @@ private:
         if (!over) return false;
         const std::string record = text("record ", number, " of ", over->size);
         if (limit_.oversize == SAB_OVERSIZE_ERROR)
-            refuse_argument(text("record ", number), no_value, "has ", over->size,
+            refuse_argument(named("record ", number), no_value, "has ", over->size,
                             ": must be at most ", over->limit, ". Set options.oversize to ",
                             limit_.choices, ", or use a larger one");
         items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(checked_));

@@ -22,7 +22,7 @@ void RecordSizes::add(const sab_record& record, uint64_t number) {
         if (!is_size(sizes[j])) checked_size(sizes[j], j, text("record ", number, ": sizes"));
         sizes[j] += 0.0;  // -0.0 becomes 0.0
         if (are_whole_ && sizes[j] != std::floor(sizes[j]))
-            refuse_argument(text("record ", number), no_value, "sizes[", j, "] = ", sizes[j],
+            refuse_argument(named("record ", number), no_value, "sizes[", j, "] = ", sizes[j],
                             ": must be a whole number");
     }
     values_.insert(values_.end(), sizes.begin(),
@@ -51,8 +51,8 @@ public:
              read_budgets(options.budgets, options.budget_count, no_names, "options.budgets")) {
             if (budget.cost.is_callback())
                 refuse_argument(
-                    text("options.budgets[", budgets_.size() - first_of_array_, "].cost"), no_value,
-                    "must not be a callback, since the stream keeps it");
+                    named("options.budgets[", budgets_.size() - first_of_array_, "].cost"),
+                    no_value, "must not be a callback, since the stream keeps it");
             budgets_.push_back(std::move(budget));
         }
     }
@@ -298,8 +298,8 @@ StagePtr make_column_readahead(const sab_readahead_stream_options& options) {
     check_columns("options.columns", options.columns,
                   reinterpret_cast<const void*>(options.sizes_fn), options.read_ahead);
     if (options.batch_size_fn != nullptr || options.boundary_key_fn != nullptr)
-        refuse_argument(text("options.", options.batch_size_fn != nullptr ? "batch_size_fn"
-                                                                          : "boundary_key_fn"),
+        refuse_argument(named("options.", options.batch_size_fn != nullptr ? "batch_size_fn"
+                                                                           : "boundary_key_fn"),
                         no_value, "must be NULL for several columns");
     auto budgets = std::make_shared<const KeptBudgets>(options);
     sab_readahead_stream_options kept = options;
@@ -317,7 +317,7 @@ StagePtr make_column_pack(const sab_pack_stream_options& options) {
     const std::span capacities(options.capacities, options.capacity_count);
     for (std::size_t j = 0; j < capacities.size(); ++j)
         if (capacities[j] < 1 || capacities[j] > largest_capacity)
-            refuse_argument(text("options.capacities[", j, "]"), capacities[j],
+            refuse_argument(named("options.capacities[", j, "]"), capacities[j],
                             "must be from 1 to 2^31 - 1");
     sab_pack_stream_options kept = options;
     kept.capacities = nullptr;  // read during the call

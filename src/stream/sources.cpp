@@ -266,7 +266,7 @@ StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_o
     for (std::size_t i = 0; i < records.size(); ++i) {
         const std::string name = text("records[", i, "]");
         if (records[i].kind != SAB_RECORD_BYTES)
-            refuse_argument(text(name, ".kind"), records[i].kind, "must be SAB_RECORD_BYTES (0)");
+            refuse_argument(named(name, ".kind"), records[i].kind, "must be SAB_RECORD_BYTES (0)");
         list.push_back(taken(name, records[i], Record{}, nullptr, copier));
     }
     return make_list(std::move(list), options);
@@ -292,7 +292,7 @@ StreamPtr make_callback(const sab_source_functions& functions) {
     require(reinterpret_cast<const void*>(functions.next), "functions.next");
     if ((functions.state_save == nullptr) != (functions.state_restore == nullptr))
         refuse_argument(
-            text("functions.", functions.state_save == nullptr ? "state_save" : "state_restore"),
+            named("functions.", functions.state_save == nullptr ? "state_save" : "state_restore"),
             "NULL", "state_save and state_restore must be given together");
     Context context = context_of(functions.ctx, functions.release);
     auto source =

@@ -82,9 +82,7 @@ def test_what_is_no_lowered_budget_is_refused_and_changes_nothing(kind):
     ]
     for sampler in others:
         before, plan = sampler.state_dict(), sampler.plan
-        with pytest.raises(
-            sab.MismatchError, match=re.escape("restore it, and call set_budget")
-        ):
+        with pytest.raises(sab.MismatchError, match=re.escape("restore it, and call set_budget")):
             sampler.load_state_dict(state)
         assert sampler.state_dict() == before
         assert sampler.plan is plan

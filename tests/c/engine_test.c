@@ -1379,7 +1379,7 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, none, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
                  "repeats: give 0 samples: must give at least 1");
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, most, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
-                 "must be at most 2^48");
+                 "must give at most 2^48");
     EXPECT(of_epoch == NULL);
     EXPECT_OK(sab_histogram_epoch_new(histogram, NULL, 0, 4, 0, &of_epoch));
     EXPECT(info_of(of_epoch).samples == 7);

@@ -18,8 +18,11 @@ Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} =
 
 const SAB_OK = 0
 const SAB_E_ARGUMENT = -1
+const SAB_LID_OPEN = 0
+const SAB_LID_NOT_LOCKED = 1
 const SAB_SIDES = 6
 const sab_status = Int32
+const sab_lid = Int32
 struct sab_box end
 
 struct sab_faces

@@ -2,6 +2,8 @@
 """Names in messages of the library, and what they are in Python."""
 
 CHOICES = {
+    "SAB_LID_OPEN": "open",
+    "SAB_LID_NOT_LOCKED": "not_locked",
 }
 OPTIONS = {
 }

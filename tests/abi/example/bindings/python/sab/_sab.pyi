@@ -43,6 +43,8 @@ class _FFI:
 class _Lib:
     SAB_OK: int
     SAB_E_ARGUMENT: int
+    SAB_LID_OPEN: int
+    SAB_LID_NOT_LOCKED: int
     SAB_SIDES: int
     def sab_box_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
     def sab_box_new(self, name: _Pointer, look: _Pointer, release: _Pointer, box: _Pointer, /) -> int: ...

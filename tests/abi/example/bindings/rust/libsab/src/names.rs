@@ -3,6 +3,8 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 
 pub(crate) const CHOICES: &[(&str, &str)] = &[
+    ("SAB_LID_OPEN", "Lid::Open"),
+    ("SAB_LID_NOT_LOCKED", "Lid::NotLocked"),
 ];
 pub(crate) const OPTIONS: &[&str] = &[];
 pub(crate) const COUNTED: &[(&str, &str)] = &[

@@ -1,1 +1,1 @@
-// SHA-256 of include/sab_cdef.h: 204fe562982edcc84c24d6d6efbb33548fd6419cdcaa668811c80a90a0248363
+// SHA-256 of include/sab_cdef.h: e4ad8d960d25a6a51177f77ac6e8e6aec85debdeb5bd251696137b5e2347f38b

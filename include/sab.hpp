@@ -48,12 +48,29 @@ class SAB_API Error : public std::runtime_error {
 public:
     /// With the message of the call that failed last in this thread.
     explicit Error(sab_status status)
-        : std::runtime_error(sab_last_error_message()), status_(status) {}
+        : std::runtime_error(sab_last_error_message()),
+          status_(status),
+          code_(sab_last_error_code()),
+          parts_(std::make_shared<const Parts>(
+              Parts{sab_last_error_argument(), sab_last_error_value(), sab_last_error_rule()})) {}
     /// One of SAB_E_...
     sab_status status() const noexcept { return status_; }
+    /// As sab_last_error_code(): the errno of SAB_E_IO, the code of a callback that failed, or 0.
+    int32_t code() const noexcept { return code_; }
+    /// The refused argument, such as "sizes[3]"; "" where the failure is about none.
+    const std::string &argument() const noexcept { return parts_->argument; }
+    /// Its value; of SAB_E_IO the name of the file.
+    const std::string &value() const noexcept { return parts_->value; }
+    /// The rule that it breaks; of SAB_E_IO the reason.
+    const std::string &rule() const noexcept { return parts_->rule; }
 
 private:
+    struct Parts {
+        std::string argument, value, rule;
+    };
     sab_status status_;
+    int32_t code_;
+    std::shared_ptr<const Parts> parts_;  // a copy of an exception must not fail
 };
 
 /// @cond
@@ -91,7 +108,7 @@ const Function &from(void *ctx) noexcept {
 /// Returns a status that is no failure. Throws what a callback threw, otherwise an Error.
 inline sab_status check(sab_status status) {
     if (status >= 0) return status;
-    if (sab_last_callback_code() == detail::threw && detail::thrown()) {
+    if (sab_last_error_code() == detail::threw && detail::thrown()) {
         std::rethrow_exception(std::exchange(detail::thrown(), nullptr));
     }
     throw Error(status);

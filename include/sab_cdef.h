@@ -23,7 +23,10 @@ enum {
 typedef int32_t sab_status;
 const char *sab_status_name(sab_status status);
 const char *sab_last_error_message(void);
-int32_t sab_last_callback_code(void);
+const char *sab_last_error_argument(void);
+const char *sab_last_error_value(void);
+const char *sab_last_error_rule(void);
+int32_t sab_last_error_code(void);
 uint32_t sab_abi_version(void);
 const char *sab_version_string(void);
 typedef int32_t sab_log_level;

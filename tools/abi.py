@@ -2,8 +2,9 @@
 """Writes every file that repeats the public headers: abi.py [--check].
 
 The headers, in the order in which include/sab.h includes them, are parsed into a model. From the
-model come the version script, Debian's symbols, the declarations file, the
-first sizes of structs, the raw layers of Julia and Rust, and the list of headers in the reference.
+model come the version script, Debian's symbols, the declarations file, the first sizes of structs,
+the raw layers of Julia and Rust, what Python, Rust and Julia call the names in messages, and the
+list of headers in the reference.
 `--check` writes nothing and fails with the name of each file that differs.
 
 The parser knows the syntax that the headers use and no more. Anything else is an error that names
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import keyword
 import os
 import pathlib
@@ -26,7 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 RUST_BINDGEN = "0.72.1"  # cargo install bindgen-cli --version 0.72.1 --locked; needs libclang
@@ -910,6 +912,130 @@ def python_stub(declarations: str, extension: str) -> str:
 # ---- The tool ----
 
 
+# ---- Names in messages ----
+
+
+def prefix_of(names: Sequence[str]) -> str:
+    """The words that all begin with behind SAB: SAB_TAIL_ of SAB_TAIL_KEEP and SAB_TAIL_DROP; ""
+    for none."""
+    words = zip(*(name.split("_")[:-1] for name in names))
+    common = [each[0] for each in itertools.takewhile(lambda each: len(set(each)) == 1, words)]
+    return "_".join(common) + "_" if len(common) > 1 else ""
+
+
+def choices(library: Library) -> Iterator[tuple[str, str, str]]:
+    """Each constant of a set of choices, its type, and its word: SAB_TAIL_DROP, sab_tail, drop."""
+    for header in library.headers:
+        names: list[str] = []
+        scalar = ""
+        for each in [*header.declarations, Scalar("", "", Type("void"))]:
+            if (
+                isinstance(each, Constant)
+                and scalar
+                and (not names or prefix_of([*names, each.name]))
+            ):
+                names.append(each.name)
+                continue
+            if len(names) > 1:
+                yield from ((name, scalar, name[len(prefix_of(names)) :].lower()) for name in names)
+            names, scalar = [], each.name if isinstance(each, Scalar) else ""
+
+
+def option_parameters(library: Library) -> list[str]:
+    """Names that functions give their options: options, pack."""
+    return sorted(
+        {
+            parameter.name
+            for header in library.headers
+            for function in header.of(Function)
+            for parameter in function.signature.parameters
+            if parameter.type.name.endswith("_options") and parameter.type.is_const
+        }
+    )
+
+
+def counted_fields(library: Library) -> dict[str, str]:
+    """The array that a count is of: budget_count: budgets."""
+    counted = {}
+    for header in library.headers:
+        for struct in header.of(Struct):
+            names = {field.name for field in struct.fields}
+            for name in names:
+                array = name.removesuffix("_count")
+                if array == name or not struct.name.endswith("_options"):
+                    continue
+                of = [each for each in (array + "s", array[:-1] + "ies", array) if each in names]
+                if of:
+                    counted.setdefault(name, of[0])
+    return dict(sorted(counted.items()))
+
+
+def camel_case(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def python_names(library: Library) -> str:
+    return "\n".join(
+        [
+            f"# {NOTICE}",
+            '"""Names in messages of the library, and what they are in Python."""',
+            "",
+            "CHOICES = {",
+            *(f'    "{name}": "{word}",' for name, _, word in choices(library)),
+            "}",
+            "OPTIONS = {",
+            *(f'    "{name}",' for name in option_parameters(library)),
+            "}",
+            "COUNTED = {",
+            *(f'    "{name}": "{array}",' for name, array in counted_fields(library).items()),
+            "}",
+            "",
+        ]
+    )
+
+
+def rust_names(library: Library) -> str:
+    def table(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+        lines = [f'    ("{each}", "{own}"),' for each, own in rows]
+        return [f"pub(crate) const {name}: &[(&str, &str)] = &[", *lines, "];"]
+
+    own = [
+        (name, f"{camel_case(type_.removeprefix('sab_'))}::{camel_case(word)}")
+        for name, type_, word in choices(library)
+    ]
+    parameters = ", ".join(f'"{name}"' for name in option_parameters(library))
+    return "\n".join(
+        [
+            f"// {NOTICE}",
+            "//! Names in messages of the library, and what they are in Rust.",
+            "#![cfg_attr(rustfmt, rustfmt_skip)]",
+            "",
+            *table("CHOICES", own),
+            f"pub(crate) const OPTIONS: &[&str] = &[{parameters}];",
+            *table("COUNTED", counted_fields(library).items()),
+            "",
+        ]
+    )
+
+
+def julia_names(library: Library) -> str:
+    def table(name: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+        return [f"const {name} = Dict(", *(f'    "{key}" => "{own}",' for key, own in rows), ")"]
+
+    parameters = ", ".join(f'"{name}"' for name in option_parameters(library))
+    return "\n".join(
+        [
+            f"# {NOTICE}",
+            "# Names in messages of the library, and what they are in Julia.",
+            "",
+            *table("CHOICES", ((name, f":{word}") for name, _, word in choices(library))),
+            f"const OPTIONS = Set([{parameters}])",
+            *table("COUNTED", counted_fields(library).items()),
+            "",
+        ]
+    )
+
+
 BINDINGS = "bindings/rust/sab-sys/src/bindings.rs"
 
 
@@ -937,6 +1063,9 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "bindings/python/sab/_sab.pyi": python_stub(
             declarations_file(library), extension.read_text() if extension.exists() else ""
         ),
+        "bindings/python/sab/_names.py": python_names(library),
+        "bindings/rust/libsab/src/names.rs": rust_names(library),
+        "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{f"docs/reference/c/{h.room}.rst": reference_page(h) for h in library.headers},
         BINDINGS: rust(library, include, bindings.read_text() if bindings.exists() else ""),

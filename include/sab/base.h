@@ -37,9 +37,9 @@ typedef int32_t sab_status;
 #define SAB_E_ARGUMENT (-1)
 /** out of memory */
 #define SAB_E_NO_MEMORY (-2)
-/** the caller's callback failed; sab_last_callback_code() has its code. Never used otherwise */
+/** the caller's callback failed; sab_last_error_code() has its code. Never used otherwise */
 #define SAB_E_CALLBACK (-3)
-/** the progress callback asked to stop; sab_last_callback_code() has its code */
+/** the progress callback asked to stop; sab_last_error_code() has its code */
 #define SAB_E_CANCELLED (-4)
 /** a file could not be opened, read or written */
 #define SAB_E_IO (-5)
@@ -63,7 +63,7 @@ typedef int32_t sab_status;
  */
 SAB_API const char *sab_status_name(sab_status status) SAB_NOEXCEPT;
 
-/** Message of the last failed call of this thread: argument, value, rule.
+/** Message of the last failed call of this thread: "argument = value: rule".
  *
  * Only meaningful right after a failure. At most 1,023 bytes; UTF-8 if the caller's own text is.
  *
@@ -72,12 +72,35 @@ SAB_API const char *sab_status_name(sab_status status) SAB_NOEXCEPT;
  */
 SAB_API const char *sab_last_error_message(void) SAB_NOEXCEPT;
 
-/** The code that the caller's callback returned when the last failing call of this thread was
- * SAB_E_CALLBACK or SAB_E_CANCELLED.
+/** The argument that the last failed call of this thread refused, such as "sizes[3]" or
+ * "options.budgets[0].limit". Indices count from 0.
  *
- * @return that code unchanged; 0 when the last failure was another
+ * @return never NULL; "" when the failure is about no argument. At most 255 bytes, which belong to
+ *     the thread and are overwritten by its next failed call
  */
-SAB_API int32_t sab_last_callback_code(void) SAB_NOEXCEPT;
+SAB_API const char *sab_last_error_argument(void) SAB_NOEXCEPT;
+
+/** The value of sab_last_error_argument(), without quotes; for SAB_E_IO the name of the file.
+ *
+ * @return never NULL; "" when the message shows no value. At most 4,095 bytes, which belong to the
+ *     thread and are overwritten by its next failed call
+ */
+SAB_API const char *sab_last_error_value(void) SAB_NOEXCEPT;
+
+/** The rule that the argument breaks, such as "must be finite and above 0"; for SAB_E_IO the
+ * reason. Options, constants and functions have their C names in it.
+ *
+ * @return never NULL; "" when the failure is about no argument or file. At most 1,023 bytes, which
+ *     belong to the thread and are overwritten by its next failed call
+ */
+SAB_API const char *sab_last_error_rule(void) SAB_NOEXCEPT;
+
+/** The code of the last failed call of this thread: after SAB_E_CALLBACK and SAB_E_CANCELLED the
+ * one that the caller's callback returned, unchanged; after SAB_E_IO the system's errno.
+ *
+ * @return that code; 0 after other failures, or when the system gave none
+ */
+SAB_API int32_t sab_last_error_code(void) SAB_NOEXCEPT;
 
 /** Version of the binary interface: major * 1000 + minor. The major part is the number in
  * `libsab.so.N`.
@@ -126,7 +149,7 @@ SAB_API void sab_log_set_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
  * @param done   work done, in the unit of `total`
  * @param total  all work of this call; may differ from call to call
  * @return 0 to continue; any other code ends the call with SAB_E_CANCELLED and is returned by
- *     sab_last_callback_code()
+ *     sab_last_error_code()
  */
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 

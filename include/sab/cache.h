@@ -151,7 +151,7 @@ SAB_API sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_s
  * @param data      to be set to the value's bytes, which must stay valid until
  *     sab_cache_get_or_load() returns
  * @param size      to be set to their number
- * @return 0; any other code is a failure, which sab_last_callback_code() returns; then nothing is
+ * @return 0; any other code is a failure, which sab_last_error_code() returns; then nothing is
  *     written
  */
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data,

@@ -56,7 +56,7 @@ SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t ma
  * @param index     to be filled; any number, returned in batches
  * @param size      to be filled; finite, at least 0
  * @return 0; 1 (SAB_END) when there are no more; anything else is a failure and is available
- *     unchanged from sab_last_callback_code()
+ *     unchanged from sab_last_error_code()
  */
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
                                 double *size);
@@ -182,7 +182,7 @@ SAB_API sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *in
  * @param indices  the samples of a rank in the order of the epoch; valid until the callback returns
  * @param count    number of `indices`
  * @param batches  takes the batches in order, by sab_bagua_batches_add()
- * @return 0; anything else is a failure and is available unchanged from sab_last_callback_code()
+ * @return 0; anything else is a failure and is available unchanged from sab_last_error_code()
  */
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count,
                                        sab_batches *batches);

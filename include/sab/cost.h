@@ -73,7 +73,7 @@ typedef struct sab_cost_term {
  * @param totals   one for each column: the sum of the lengths, count * length
  * @param columns  number of `lengths` and of `totals`
  * @param cost     to be filled; finite, not negative, never decreasing in `count` or `lengths`
- * @return 0; anything else is a failure and is available unchanged from sab_last_callback_code()
+ * @return 0; anything else is a failure and is available unchanged from sab_last_error_code()
  */
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths,
                                const double *totals, size_t columns, double *cost);

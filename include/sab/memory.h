@@ -7,7 +7,7 @@
  *
  * The caller gives a callback that runs one step. It returns 0, SAB_OUT_OF_MEMORY if the device ran
  * out of memory, or any other code. Such a code ends the call with SAB_E_CALLBACK, and
- * sab_last_callback_code() returns it unchanged. A C++ exception that leaves a callback is a
+ * sab_last_error_code() returns it unchanged. A C++ exception that leaves a callback is a
  * failure, too, with its text in the message; out-of-memory errors of LibTorch are recognised.
  * sab_collect_peak(), sab_max_batch_find() and sab_plan_verify() always leave the probe's peak
  * reset. Every call leaves the random generators of the probe as documented, also when it fails.
@@ -68,7 +68,7 @@ typedef struct sab_probe_stats {
 } sab_probe_stats;
 #define SAB_PROBE_STATS_INIT {sizeof(sab_probe_stats)}
 
-/** Functions of a caller's probe. Each returns 0, or a code that sab_last_callback_code() returns
+/** Functions of a caller's probe. Each returns 0, or a code that sab_last_error_code() returns
  * unchanged.
  */
 typedef struct sab_probe_callbacks {

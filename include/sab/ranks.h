@@ -62,7 +62,7 @@ SAB_API sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_
  * @param size  bytes of each rank
  * @param all   room for world size times `size` bytes, to be filled in the order of the ranks.
  *     Impossible bytes are refused with SAB_E_MISMATCH
- * @return 0; any other code is a failure, such as a missing rank, which sab_last_callback_code()
+ * @return 0; any other code is a failure, such as a missing rank, which sab_last_error_code()
  *     returns unchanged
  */
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);

@@ -95,7 +95,7 @@ SAB_API sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype
  * @param ctx    the pointer given with the callback
  * @param index  the sample, from 0
  * @param size   to be set
- * @return 0; any other code is a failure, which sab_last_callback_code() returns unchanged
+ * @return 0; any other code is a failure, which sab_last_error_code() returns unchanged
  */
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 

@@ -217,7 +217,7 @@ SAB_API sab_status sab_array_stream_new(const void *items, size_t item_size, siz
                                         const sab_list_stream_options *options, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** Functions of a caller's source. Each returns 0, or a code that sab_last_callback_code() returns
+/** Functions of a caller's source. Each returns 0, or a code that sab_last_error_code() returns
  * unchanged.
  */
 typedef struct sab_source_functions {

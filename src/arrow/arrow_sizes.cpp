@@ -76,7 +76,7 @@ bool is_struct(const ArrowSchema& schema) {
 
 void check_schema(const ArrowSchema* schema) {
     require(schema, "schema");
-    if (schema->release == nullptr) fail(SAB_E_ARGUMENT, "schema: was released already");
+    if (schema->release == nullptr) refuse_argument("schema", no_value, "was released already");
     require(schema->format, "schema.format");
     check(schema->n_children >= 0, "schema.n_children", schema->n_children, "must not be negative");
     if (schema->n_children > 0) require(schema->children, "schema.children");
@@ -114,7 +114,7 @@ std::optional<int64_t> find_child(const Column& column, std::string_view rest, b
         const ArrowSchema& child = child_of(*column.schema, i);
         const std::string_view name = name_of(child);
         if (name == rest) {
-            check(!is_whole, "column", text("\"", column.prefix, rest, "\""),
+            check(!is_whole, "column", Quoted{text(column.prefix, rest)},
                   "two columns have this name");
             found = i;
             is_whole = true;
@@ -138,16 +138,15 @@ Column find_struct_column(const ArrowSchema& schema, const char* given) {
     column.name = text("column \"", given, "\"");
     std::string_view rest = given;
     for (bool is_whole = false; !is_whole;) {
-        check(is_struct(*column.schema), "column", text("\"", given, "\""),
+        check(is_struct(*column.schema), "column", Quoted{given},
               "must not be given, since the array is not a struct");
         const std::optional<int64_t> child = find_child(column, rest, is_whole);
-        check(child.has_value(), "column", text("\"", given, "\""), "must be one of ",
-              columns_of(column));
+        check(child.has_value(), "column", Quoted{given}, "must be one of ", columns_of(column));
         descend(column, *child);
         if (!is_whole) rest.remove_prefix(name_of(*column.schema).size() + 1);
     }
-    check(!is_struct(*column.schema), "column", text("\"", given, "\""),
-          "is a struct, must be one of ", columns_of(column));
+    check(!is_struct(*column.schema), "column", Quoted{given}, "is a struct, must be one of ",
+          columns_of(column));
     return column;
 }
 
@@ -162,17 +161,18 @@ const Type& type_of(const ArrowSchema& schema, std::string_view name) {
     for (const Type& type : types)
         if (type.kind == Kind::fixed ? format.starts_with(type.format) : format == type.format)
             return type;
-    fail(SAB_E_ARGUMENT, name, ": Arrow format \"", format,
-         "\" has no size; numbers, texts, binary values and lists have");
+    refuse_argument(name, no_value, "Arrow format \"", format,
+                    "\" has no size; numbers, texts, binary values and lists have");
 }
 
 void check_array(const ArrowArray* array, std::string_view name) {
     constexpr int64_t most = int64_t{1} << 48;  // so that sums and bytes do not overflow
     const auto kept = [&](std::string_view field, int64_t value, bool is_kept, const char* rule) {
-        if (!is_kept) fail(SAB_E_ARGUMENT, name, ": ", field, " = ", value, ": ", rule);
+        if (!is_kept) refuse_argument(name, no_value, field, " = ", value, ": ", rule);
     };
-    if (array == nullptr) fail(SAB_E_ARGUMENT, name, ": the array is missing");
-    if (array->release == nullptr) fail(SAB_E_ARGUMENT, name, ": the array was released already");
+    if (array == nullptr) refuse_argument(name, no_value, "the array is missing");
+    if (array->release == nullptr)
+        refuse_argument(name, no_value, "the array was released already");
     kept("length", array->length, array->length >= 0 && array->length <= most,
          "must be from 0 to 2^48");
     kept("offset", array->offset, array->offset >= 0 && array->offset <= most,
@@ -180,13 +180,13 @@ void check_array(const ArrowArray* array, std::string_view name) {
     kept("null_count", array->null_count, array->null_count >= -1, "must be at least -1");
     kept("n_buffers", array->n_buffers, array->n_buffers >= 0, "must not be negative");
     if (array->n_buffers > 0 && array->buffers == nullptr)
-        fail(SAB_E_ARGUMENT, name, ": buffers = NULL: must be given");
+        refuse_argument(name, no_value, "buffers = NULL: must be given");
 }
 
 const std::byte* buffer_of(const Slice& slice, int64_t index, std::string_view name) {
     const void* const buffer = slice.array->buffers[index];
     if (buffer == nullptr)
-        fail(SAB_E_ARGUMENT, name, ": buffers[", index, "] = NULL: must be given");
+        refuse_argument(name, no_value, "buffers[", index, "] = NULL: must be given");
     return static_cast<const std::byte*>(buffer);
 }
 
@@ -218,15 +218,15 @@ Slice find_slice(const ArrowArray& array, const Column& column) {
     add_bitmap(slice);
     for (const int64_t i : column.path) {
         if (i >= slice.array->n_children || slice.array->children == nullptr)
-            fail(SAB_E_ARGUMENT, column.name, ": n_children = ", slice.array->n_children,
-                 ": must be that of the schema");
+            refuse_argument(column.name, no_value, "n_children = ", slice.array->n_children,
+                            ": must be that of the schema");
         const ArrowArray* const child = slice.array->children[i];
         check_array(child, column.name);
         // the offset of a struct applies to its children, too
         if (static_cast<std::size_t>(child->length) < slice.first + slice.count)
-            fail(SAB_E_ARGUMENT, column.name, ": length = ", child->length,
-                 ": must be at least offset + length of the struct around it, ",
-                 slice.first + slice.count);
+            refuse_argument(column.name, no_value, "length = ", child->length,
+                            ": must be at least offset + length of the struct around it, ",
+                            slice.first + slice.count);
         slice.array = child;
         slice.first += static_cast<std::size_t>(child->offset);
         add_bitmap(slice);
@@ -243,8 +243,8 @@ std::size_t fixed_size(const ArrowSchema& schema, const Type& type, std::string_
     int32_t size = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
     if (error != std::errc{} || end != digits.data() + digits.size() || size < 0)
-        fail(SAB_E_ARGUMENT, name, ": Arrow format \"", std::string_view(schema.format),
-             "\": the size must be a whole number");
+        refuse_argument(name, no_value, "Arrow format \"", std::string_view(schema.format),
+                        "\": the size must be a whole number");
     return static_cast<std::size_t>(size);
 }
 
@@ -254,12 +254,12 @@ void check_offsets(DenseView<Offset> offsets, std::size_t count, std::string_vie
     for (std::size_t i = 0; i < count; ++i) ascends = ascends & (offsets[i] <= offsets[i + 1]);
     if (ascends) return;
     if (offsets[0] < 0)
-        fail(SAB_E_ARGUMENT, name, ": offsets[0] = ", offsets[0], ": must not be negative");
+        refuse_argument(name, no_value, "offsets[0] = ", offsets[0], ": must not be negative");
     for (std::size_t i = 0; i < count; ++i)
         if (offsets[i] > offsets[i + 1])
-            fail(SAB_E_ARGUMENT, name, ": offsets[", i + 1, "] = ", offsets[i + 1],
-                 ": must be at least offsets[", i, "] = ", offsets[i]);
-    fail(SAB_E_ARGUMENT, name, ": was changed while it was read");
+            refuse_argument(name, no_value, "offsets[", i + 1, "] = ", offsets[i + 1],
+                            ": must be at least offsets[", i, "] = ", offsets[i]);
+    refuse_argument(name, no_value, "was changed while it was read");
 }
 
 std::string_view text_at(const std::byte* text, std::size_t size) {
@@ -287,13 +287,14 @@ struct TextsByViews {
         const DenseView<int32_t> view{views + 16 * i};
         const int32_t size = view[0], buffer = view[2], offset = view[3];
         if (size < 0)
-            fail(SAB_E_ARGUMENT, name, ", row ", i, ": length = ", size, ": must not be negative");
+            refuse_argument(named(name, "[", i, "]"), no_value, "length = ", size,
+                            ": must not be negative");
         if (size <= 12) return text_at(views + 16 * i + 4, static_cast<std::size_t>(size));
         const int64_t buffers = slice.array->n_buffers - 3;
         const auto refuse = [&](bool kept) {
             if (!kept)
-                fail(SAB_E_ARGUMENT, name, ", row ", i,
-                     ": the view must lie in one of the array's buffers");
+                refuse_argument(named(name, "[", i, "]"), no_value,
+                                "the view must lie in one of the array's buffers");
         };
         refuse(buffer >= 0 && buffer < buffers && offset >= 0);
         const DenseView<int64_t> sizes{buffer_of(slice, slice.array->n_buffers - 1, name)};
@@ -313,8 +314,8 @@ public:
         const Type& type = type_of(schema, name_);
         if (slice.count == 0) return Chunk{};
         if (slice.array->n_buffers < type.buffers)
-            fail(SAB_E_ARGUMENT, name_, ": n_buffers = ", slice.array->n_buffers,
-                 ": must be at least ", type.buffers);
+            refuse_argument(name_, no_value, "n_buffers = ", slice.array->n_buffers,
+                            ": must be at least ", type.buffers);
         switch (type.kind) {
             case Kind::numbers: return numbers(slice, type, 1, owner);
             case Kind::list_sizes: {
@@ -354,11 +355,11 @@ public:
     Chunk read_dictionary(const ArrowSchema& schema, Slice& slice,
                           const std::shared_ptr<const void>& owner) {
         if (schema.dictionary->dictionary != nullptr)
-            fail(SAB_E_ARGUMENT, name_, ": a dictionary of dictionaries has no size");
+            refuse_argument(name_, no_value, "a dictionary of dictionaries has no size");
         const Type& index_type = type_of(schema, name_);
         if (index_type.kind != Kind::numbers || index_type.dtype > SAB_UINT64)
-            fail(SAB_E_ARGUMENT, name_, ": Arrow format \"", std::string_view(schema.format),
-                 "\" of a dictionary's indices: must be an integer");
+            refuse_argument(name_, no_value, "Arrow format \"", std::string_view(schema.format),
+                            "\" of a dictionary's indices: must be an integer");
         if (slice.count == 0) return Chunk{};
         Slice elements = elements_of(slice);
         Chunk values = read(*schema.dictionary, elements, nullptr);
@@ -390,7 +391,7 @@ private:
     /// are read.
     bool is_read(const Type& type) const {
         if (unit_ == SAB_TEXT_WORDS && type.noun == "value")
-            fail(SAB_E_ARGUMENT, name_, ": ", type.name, " values have no words; texts have");
+            refuse_argument(name_, no_value, type.name, " values have no words; texts have");
         return (unit_ == SAB_TEXT_WORDS || unit_ == SAB_TEXT_VALUE) && type.noun != "list";
     }
 
@@ -407,8 +408,8 @@ private:
             }
             const std::optional<double> value = number_in(given);
             if (!value || !builder.add(std::span<const double>(&*value, 1)))
-                fail(SAB_E_ARGUMENT, name_, ", row ", row_ + i, " = \"", given.substr(0, 40),
-                     "\": must be a number from 0 to 2^53");
+                refuse_argument(named(name_, "[", row_ + i, "]"), Quoted(given.substr(0, 40)),
+                                "must be a number from 0 to 2^53");
         }
         const DenseSizes sizes = builder.finish();
         Chunk chunk =
@@ -503,9 +504,9 @@ private:
                 if (!is_valid(slice.validity, i)) continue;
                 const auto index = static_cast<double>(view[i]);
                 if (!(index >= 0 && index < static_cast<double>(elements.count)))
-                    fail(SAB_E_ARGUMENT, name_, ": dictionary indices[", i, "] = ", view[i],
-                         ": must be from 0 to below the elements of the dictionary, ",
-                         elements.count);
+                    refuse_argument(name_, no_value, "dictionary indices[", i, "] = ", view[i],
+                                    ": must be from 0 to below the elements of the dictionary, ",
+                                    elements.count);
                 const auto element = static_cast<std::size_t>(index);
                 if (is_valid(elements.validity, element)) {
                     check_element(element);
@@ -540,8 +541,8 @@ Chunk read_chunk(const ArrowArray& array, const Column& column, std::size_t row,
     for (std::size_t i = 0;
          options.nulls == SAB_NULLS_REFUSE && slice.validity != nullptr && i < slice.count; ++i)
         if (!is_valid(slice.validity, i))
-            fail(SAB_E_ARGUMENT, column.name, ": row ", row + i,
-                 " is null; nulls count as 0 only on request");
+            refuse_argument(named(column.name, "[", row + i, "]"), no_value,
+                            "is null; options.nulls = SAB_NULLS_ZERO counts nulls as 0");
     chunk.validity = slice.validity;
     return chunk;
 }
@@ -602,7 +603,7 @@ Sizes read_arrow_stream(ArrowArrayStream& stream, const char* column,
                         const sab_sizes_arrow_options& options,
                         const std::shared_ptr<const void>& owner) {
     check_options(options);
-    if (stream.release == nullptr) fail(SAB_E_ARGUMENT, "stream: was released already");
+    if (stream.release == nullptr) refuse_argument("stream", no_value, "was released already");
     require(reinterpret_cast<const void*>(stream.get_schema), "stream.get_schema");
     require(reinterpret_cast<const void*>(stream.get_next), "stream.get_next");
     Owned<ArrowSchema> schema;

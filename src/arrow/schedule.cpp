@@ -147,7 +147,7 @@ public:
         if (schedule == nullptr) return EINVAL;
         const sab_status status = guard([&] { body(*schedule); });
         if (status == SAB_OK) return 0;
-        const char* const message = last_error_message();
+        const char* const message = last_error().message;
         const std::size_t size = std::min(std::strlen(message), schedule->message_.size() - 1);
         std::memcpy(schedule->message_.data(), message, size);
         schedule->message_[size] = '\0';

@@ -183,8 +183,8 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t l
     const bool any_number = options.groups == SAB_CONTEXT_ANY_NUMBER;
     const uint32_t power = std::bit_floor(input.ranks), most = any_number ? input.ranks : power;
     if (const std::size_t i = first_too_long(input, most); i < input.lengths.size())
-        fail(SAB_E_ARGUMENT, "lengths[", i, "] = ", input.lengths[i], ": must be at most ",
-             limit * most, ", the limit of ", most, most == 1 ? " rank" : " ranks");
+        refuse_argument(named("lengths[", i, "]"), input.lengths[i], "must be at most ",
+                        limit * most, ", the limit of ", most, most == 1 ? " rank" : " ranks");
 
     ContextPlan plan;
     plan.samples = input.lengths.size();

@@ -27,8 +27,8 @@ public:
         const bool is_longer =
             std::ranges::equal(sizes, first_of(sizes_before_, sizes.size()), std::greater_equal());
         if (is_longer && cost < before_)
-            fail(SAB_E_ARGUMENT, name_, ": a sample of length ", lengths_text(sizes), " costs ",
-                 cost, ", a shorter one ", before_, ": must never decrease");
+            refuse_argument(name_, no_value, "a sample of length ", lengths_text(sizes), " costs ",
+                            cost, ", a shorter one ", before_, ": must never decrease");
         std::ranges::copy(sizes, sizes_before_.begin());
         return before_ = cost;
     }
@@ -146,11 +146,11 @@ void sort_several(WeighedSamples& samples, const Columns& sizes, const Progress&
     samples.first_offsets.push_back(offset);
 }
 
-/// `sizes[3] = 17`; of several columns `sizes[3] = (17, 20)`.
-std::string described(const WeighedSamples& samples, uint32_t offset) {
+/// `sizes[3]` and `17`; of several columns `(17, 20)`.
+NamedValue named_size(const WeighedSamples& samples, uint32_t offset) {
     const std::string sizes = lengths_text(samples.sizes_of(offset));
-    return samples.columns == 1 ? text("sizes[", samples.order[offset], "] = ", sizes)
-                                : text("sizes[", samples.order[offset], "] = (", sizes, ")");
+    return {text("sizes[", samples.order[offset], "]"),
+            samples.columns == 1 ? sizes : text("(", sizes, ")")};
 }
 
 /// Names the first of the samples that no micro-batch can hold.
@@ -163,10 +163,10 @@ std::string described(const WeighedSamples& samples, uint32_t offset) {
         is_found = true;
     }
     if (samples.columns > 1) budgets.take(samples.sizes_of(first));
-    fail(SAB_E_ARGUMENT, std::string_view(described(samples, first)), ": must fit ",
-         std::string_view(budgets.exceeded()), " alone; ", samples.count - samples.kept, " of ",
-         samples.count,
-         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (1), or use a larger budget");
+    refuse_argument(
+        named_size(samples, first), "must fit ", std::string_view(budgets.exceeded()), " alone; ",
+        samples.count - samples.kept, " of ", samples.count,
+        " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (1), or use a larger budget");
 }
 
 /// The costs to be balanced; none: those of budgets.
@@ -247,7 +247,7 @@ void find_means(WeighedSamples& samples, bool has_balance) {
         if (!std::isfinite(costs[k])) {
             const std::string name = has_balance ? text("balanced.balance[", k, "]")
                                                  : text("balanced.budgets[", k, "].cost");
-            fail(SAB_E_ARGUMENT, name, ": costs must have a finite sum");
+            refuse_argument(name, no_value, "costs must have a finite sum");
         }
         samples.mean_cost[k] = costs[k] / static_cast<double>(samples.kept);
     }
@@ -276,8 +276,8 @@ std::shared_ptr<WeighedSamples> weigh_all(const Columns& sizes, Budgets budgets,
     const uint64_t over = samples->count - samples->kept;
     if (over > 0 && is_error) refuse_oversize(*samples, budgets);
     if (samples->kept == 0)
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", over,
-             " are over a budget of a micro-batch alone");
+        refuse_argument("sizes", no_value, "no sample is left: all ", over,
+                        " are over a budget of a micro-batch alone");
     if (over > 0)
         log(SAB_LOG_WARNING, "skipped ", over, " of ", samples->count,
             " samples: each over a budget of a micro-batch alone");
@@ -288,9 +288,9 @@ std::shared_ptr<WeighedSamples> weigh_all(const Columns& sizes, Budgets budgets,
 void refuse_callbacks(const sab_balanced_options& balanced) {
     const auto refuse = [](const sab_cost* cost, std::string_view name) {
         if (cost != nullptr && cost->impl.is_callback())
-            fail(SAB_E_ARGUMENT, name,
-                 " is a callback: the samples of a mixture are weighed again in each epoch, and "
-                 "must have costs of terms");
+            refuse_argument(name, no_value,
+                            "is a callback: the samples of a mixture are weighed again in each "
+                            "epoch, and must have costs of terms");
     };
     for (std::size_t i = 0; i < balanced.budget_count; ++i)
         refuse(balanced.budgets[i].cost, text("balanced.budgets[", i, "].cost"));

@@ -22,9 +22,7 @@ StepRules::StepRules(const sab_balanced_options& balanced, const SamplerOptions&
           "balanced.oversize", balanced.oversize,
           "must be SAB_OVERSIZE_ERROR (0) or SAB_OVERSIZE_SKIP (1)");
     if (samples == 0 && balanced.budget_count == 0)
-        fail(SAB_E_ARGUMENT,
-             "balanced.samples = 0 and balanced.budget_count = 0: samples of a step, or a budget, "
-             "must be given");
+        refuse_argument("balanced.samples", "0", "samples of a step, or a budget, must be given");
     check(samples == 0 || samples >= parts(), "balanced.samples", samples,
           "must be at least the number of micro-batches of a step, ", parts());
 }

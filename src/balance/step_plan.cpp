@@ -21,9 +21,8 @@ void check_options(const sab_step_plan_options& options) {
     check(options.world_size >= 1 && options.world_size <= most_parts, "options.world_size",
           options.world_size, "must be from 1 to ", most_parts);
     if (options.micro_batches == 0 && options.budget_count == 0)
-        fail(SAB_E_ARGUMENT,
-             "options.micro_batches = 0 and options.budget_count = 0: micro-batches of a rank, or "
-             "a budget, must be given");
+        refuse_argument("options.micro_batches", "0",
+                        "micro-batches of a rank, or a budget, must be given");
     check(options.multiple >= 1 && options.multiple <= most_parts, "options.multiple",
           options.multiple, "must be from 1 to ", most_parts);
     check(options.padded == 0 || options.padded == 1, "options.padded", options.padded,
@@ -67,13 +66,15 @@ private:
         if (micro_batches <= most_parts && rounded_up(micro_batches, options_.multiple) <= most)
             return;
         if (micro_batches <= most)
-            fail(SAB_E_ARGUMENT, "options.multiple = ", options_.multiple, ": ", micro_batches,
-                 " micro-batches of a rank, rounded up to a multiple, times options.world_size = ",
-                 options_.world_size, " must be at most ", most_parts);
-        fail(SAB_E_ARGUMENT,
-             options_.micro_batches > 0 ? "options.micro_batches = " : "sizes: ", micro_batches,
-             options_.micro_batches > 0 ? "" : " micro-batches of a rank are needed",
-             ": times options.world_size = ", options_.world_size, " must be at most ", most_parts);
+            refuse_argument(
+                "options.multiple", options_.multiple, micro_batches,
+                " micro-batches of a rank, rounded up to a multiple, times options.world_size = ",
+                options_.world_size, " must be at most ", most_parts);
+        const std::string rule = text("times options.world_size = ", options_.world_size,
+                                      " must be at most ", most_parts);
+        check(options_.micro_batches == 0, "options.micro_batches", micro_batches, rule);
+        refuse_argument("sizes", no_value, micro_batches,
+                        " micro-batches of a rank are needed: ", rule);
     }
 
     void assign_rows() {
@@ -150,11 +151,11 @@ private:
         for (std::size_t b = 0; b < samples_.budgets.size(); ++b)
             limits += (b > 0 ? ", " : "") + samples_.limit_text(b);
         if (least > 0)
-            fail(SAB_E_ARGUMENT, "options.micro_batches = ", options_.micro_batches,
-                 ": must be at least ", least, " to keep ", limits);
-        fail(SAB_E_ARGUMENT, "options.micro_batches = ", options_.micro_batches,
-             ": no assignment of ", samples_.count, " samples that keeps ", limits,
-             " was found; use more micro-batches, or a larger budget");
+            refuse_argument("options.micro_batches", options_.micro_batches, "must be at least ",
+                            least, " to keep ", limits);
+        refuse_argument("options.micro_batches", options_.micro_batches, "no assignment of ",
+                        samples_.count, " samples that keeps ", limits,
+                        " was found; use more micro-batches, or a larger budget");
     }
 
     /// Names a group that no rank can hold.
@@ -168,10 +169,10 @@ private:
                 const double room =
                     samples_.capacities[b] * static_cast<double>(plan_.micro_batches);
                 if (sums[group] <= room) continue;
-                fail(SAB_E_ARGUMENT, "options.groups[", i, "] = ", options_.groups[i],
-                     ": its samples must fit ", plan_.micro_batches, " micro-batches of ",
-                     samples_.limit_text(b), ", which hold ", room,
-                     "; use more micro-batches, or a larger budget");
+                refuse_argument(named("options.groups[", i, "]"), options_.groups[i],
+                                "its samples must fit ", plan_.micro_batches, " micro-batches of ",
+                                samples_.limit_text(b), ", which hold ", room,
+                                "; use more micro-batches, or a larger budget");
             }
         }
     }
@@ -348,12 +349,13 @@ void StepPlan::loss_weights(sab_loss_weighting weighting, const double* tokens,
         double sum = 0;
         for (std::size_t i = 0; i < counted.size(); ++i) {
             if (!(counted[i] >= 0 && std::isfinite(counted[i])))
-                fail(SAB_E_ARGUMENT, "tokens[", i, "] = ", counted[i],
-                     ": must be finite and at least 0");
+                refuse_argument(named("tokens[", i, "]"), counted[i],
+                                "must be finite and at least 0");
             sum += counted[i];
         }
         if (!(sum > 0 && std::isfinite(sum)))
-            fail(SAB_E_ARGUMENT, "tokens: their sum is ", sum, ": must be finite and above 0");
+            refuse_argument("tokens", no_value, "their sum is ", sum,
+                            ": must be finite and above 0");
         for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = counted[i] / sum;
     } else if (weighting == SAB_LOSS_BY_GROUP && !group_of.empty()) {
         const auto groups = static_cast<double>(group_counts.size());

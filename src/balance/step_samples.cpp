@@ -84,7 +84,7 @@ void StepSamples::evaluate(const Cost& cost, const std::string& name, std::span<
         out[i] = is_padded ? std::max(0.0, cost(1, given) - constant) : cost.in_row(given, name);
         sum += out[i];
     }
-    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, name, ": costs must have a finite sum");
+    if (!std::isfinite(sum)) refuse_argument(name, no_value, "costs must have a finite sum");
 }
 
 void StepSamples::weigh() {
@@ -117,9 +117,9 @@ void StepSamples::refuse_oversize(std::size_t budget) const {
     const auto sample = static_cast<std::size_t>(over - taken.begin());
     const PerColumn lengths = lengths_of(sample);
     const std::string size = lengths_text(first_of(lengths, columns));
-    fail(SAB_E_ARGUMENT, "sizes[", sample, "] = ", columns == 1 ? size : text("(", size, ")"),
-         ": must fit ", limit_text(budget), " alone; ", std::ranges::count_if(taken, is_over),
-         " of ", count, " samples do not");
+    refuse_argument(named("sizes[", sample, "]"), columns == 1 ? size : text("(", size, ")"),
+                    "must fit ", limit_text(budget), " alone; ",
+                    std::ranges::count_if(taken, is_over), " of ", count, " samples do not");
 }
 
 void StepSamples::round_capacities(bool is_strict) {

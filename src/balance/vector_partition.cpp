@@ -270,11 +270,10 @@ void check_numbers(std::span<const double> numbers, std::string_view name) {
     double sum = 0;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (!(numbers[i] >= 0 && std::isfinite(numbers[i])))
-            fail(SAB_E_ARGUMENT, name, "[", i, "] = ", numbers[i],
-                 ": must be finite and at least 0");
+            refuse_argument(named(name, "[", i, "]"), numbers[i], "must be finite and at least 0");
         sum += numbers[i];
     }
-    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, name, ": must have a finite sum");
+    if (!std::isfinite(sum)) refuse_argument(name, no_value, "must have a finite sum");
 }
 
 void check_rules(const sab_partition_options& options, std::size_t count, uint64_t parts) {
@@ -292,15 +291,14 @@ void check_rules(const sab_partition_options& options, std::size_t count, uint64
     }
     for (std::size_t i = 0; i < options.capacity_count; ++i)
         if (!(options.capacities[i] > 0 && std::isfinite(options.capacities[i])))
-            fail(SAB_E_ARGUMENT, "options.capacities[", i, "] = ", options.capacities[i],
-                 ": must be finite and above 0");
+            refuse_argument(named("options.capacities[", i, "]"), options.capacities[i],
+                            "must be finite and above 0");
     check(options.equal_counts == 0 || count % parts == 0, "count", count,
           "must be a multiple of parts = ", parts, " for equal counts");
 }
 
 [[noreturn]] void fail_capacity(const ItemTable& weights, std::span<const double> capacities,
                                 uint64_t parts) {
-    std::string all;
     for (std::size_t kind = 0; kind < weights.kinds; ++kind) {
         const double capacity = capacities[kind];
         const std::string name = text("options.capacities[", kind, "]");
@@ -310,10 +308,10 @@ void check_rules(const sab_partition_options& options, std::size_t count, uint64
         const double sum = std::accumulate(weights[kind].begin(), weights[kind].end(), 0.0);
         check(sum <= static_cast<double>(parts) * capacity, name, capacity, "the weights sum to ",
               sum, ", which is more than ", parts, " parts hold");
-        all += text(kind > 0 ? ", " : "", name, " = ", capacity);
     }
-    fail(SAB_E_ARGUMENT, all, ": no assignment of ", weights.items, " items to ", parts,
-         " parts that keeps ", weights.kinds == 1 ? "it" : "them", " was found");
+    refuse_argument("options.capacities", no_value, "no assignment of ", weights.items,
+                    " items to ", parts, " parts that keeps ", weights.kinds == 1 ? "it" : "them",
+                    " was found");
 }
 
 }  // namespace

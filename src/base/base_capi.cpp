@@ -24,11 +24,23 @@ const char* sab_status_name(sab_status status) noexcept {
 }
 
 const char* sab_last_error_message(void) noexcept {
-    return sab::last_error_message();
+    return sab::last_error().message;
 }
 
-int32_t sab_last_callback_code(void) noexcept {
-    return sab::last_error_callback_code();
+const char* sab_last_error_argument(void) noexcept {
+    return sab::last_error().argument;
+}
+
+const char* sab_last_error_value(void) noexcept {
+    return sab::last_error().value;
+}
+
+const char* sab_last_error_rule(void) noexcept {
+    return sab::last_error().rule;
+}
+
+int32_t sab_last_error_code(void) noexcept {
+    return sab::last_error().code;
 }
 
 uint32_t sab_abi_version(void) noexcept {

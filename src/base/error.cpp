@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
 // libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's
 // systems it is the system's age that counts.
 #if defined(__cpp_lib_to_chars) || (defined(_LIBCPP_VERSION) && !defined(__APPLE__))
@@ -62,6 +63,40 @@ std::string joined(std::initializer_list<TextPart> parts) {
 
 void fail_with(sab_status status, std::initializer_list<TextPart> parts) {
     throw Error(status, joined(parts));
+}
+
+void fail_about_with(sab_status status, std::span<const TextPart> argument, ValueKind kind,
+                     const TextPart& value, TextParts rule) {
+    ErrorParts parts{{}, {}, joined(rule)};
+    for (const TextPart& part : argument) part.append_to(parts.argument);
+    value.append_to(parts.value);
+    const std::string_view quote = kind == ValueKind::quoted ? "\"" : "";
+    std::string message = kind == ValueKind::none ? text(parts.argument, ": ", parts.rule)
+                                                  : text(parts.argument, " = ", quote, parts.value,
+                                                         quote, ": ", parts.rule);
+    throw Error(status, std::move(message), 0, std::move(parts));
+}
+
+void refuse_with(std::span<const TextPart> argument, const TextPart& value, TextParts rule) {
+    fail_about_with(SAB_E_ARGUMENT, argument, ValueKind::plain, value, rule);
+}
+
+void refuse_with(std::string_view argument, const TextPart& value, TextParts rule) {
+    refuse_with(std::span<const TextPart>(named(argument)), value, rule);
+}
+
+void refuse_null(std::string_view name) {
+    refuse_argument(name, "NULL", "must be given");
+}
+
+void fail_io(int32_t number, std::string_view what, std::string_view file,
+             std::string_view reason) {
+    throw Error(SAB_E_IO, text(what, " \"", file, "\": ", reason), number,
+                {{}, std::string(file), std::string(reason)});
+}
+
+void fail_io(int32_t number, std::string_view what, std::string_view file) {
+    fail_io(number, what, file, std::strerror(number));
 }
 
 }  // namespace sab

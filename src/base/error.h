@@ -1,10 +1,12 @@
 #pragma once
-/// The core's one exception type, and the text it carries.
+/// The core's one exception type, and the texts it carries.
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,37 +50,131 @@ std::string text(const Parts&... parts) {
     return joined({TextPart(parts)...});
 }
 
-/// A failure on its way to the C ABI: status, message, and the caller's own code when a callback
-/// failed.
+/// What programs read of a failure, beside its message. Each is empty where the failure has none.
+struct ErrorParts {
+    std::string argument;  ///< as a path of names: "options.budgets[0].limit"
+    std::string value;     ///< of the argument, without quotes; of an I/O error, the file's name
+    std::string rule;      ///< that the value breaks; of an I/O error, the system's reason
+};
+
+/// A failure on its way to the C ABI: status, message, its parts, and a code: that of a callback
+/// which failed, or errno.
 class Error : public std::exception {
 public:
-    Error(sab_status status, std::string message, int32_t callback_code = 0)
-        : status_(status), callback_code_(callback_code), message_(std::move(message)) {}
+    Error(sab_status status, std::string message, int32_t code = 0)
+        : Error(status, std::move(message), code, {}) {}
+    Error(sab_status status, std::string message, int32_t code, ErrorParts parts)
+        : status_(status), code_(code), message_(std::move(message)), parts_(std::move(parts)) {}
     sab_status status() const { return status_; }
-    int32_t callback_code() const { return callback_code_; }
+    int32_t code() const { return code_; }
+    const ErrorParts& parts() const { return parts_; }
     const char* what() const noexcept override { return message_.c_str(); }
 
 private:
     sab_status status_;
-    int32_t callback_code_;
+    int32_t code_;
     std::string message_;
+    ErrorParts parts_;
 };
 
 [[noreturn, gnu::cold]] void fail_with(sab_status status, std::initializer_list<TextPart> parts);
 
+/// Fails with a message that is about no argument.
 template <class... Parts>
 [[noreturn]] void fail(sab_status status, const Parts&... parts) {
     fail_with(status, {TextPart(parts)...});
 }
 
-/// Says "name = value: rule" with SAB_E_ARGUMENT unless the rule is kept.
-template <class Value, class... Rule>
-void check(bool kept, std::string_view name, const Value& value, const Rule&... rule) {
-    if (!kept) fail(SAB_E_ARGUMENT, name, " = ", value, ": ", rule...);
+/// A value that is text. The message has it in quotes.
+struct Quoted {
+    std::string_view text;
+};
+/// In the place of a value: the argument as a whole is meant, and the message shows no value.
+struct NoValue {};
+inline constexpr NoValue no_value;
+
+/// An argument and its value, where a function tells both.
+struct NamedValue {
+    std::string name, value;
+    /// "name = value"
+    std::string in_words() const { return text(name, " = ", value); }
+};
+
+/// The name of an argument in parts, such as "sizes[", 3 and "]".
+template <class... Parts>
+std::array<TextPart, sizeof...(Parts)> named(const Parts&... parts) {
+    return {TextPart(parts)...};
 }
 
-inline void require(const void* pointer, std::string_view name) {
-    if (pointer == nullptr) fail(SAB_E_ARGUMENT, name, " = NULL: must be given");
+enum class ValueKind { plain, quoted, none };
+using TextParts = std::initializer_list<TextPart>;
+[[noreturn, gnu::cold]] void fail_about_with(sab_status status, std::span<const TextPart> argument,
+                                             ValueKind kind, const TextPart& value, TextParts rule);
+/// The most frequent ones take the least code where they are called.
+[[noreturn, gnu::cold]] void refuse_with(std::string_view argument, const TextPart& value,
+                                         TextParts rule);
+[[noreturn, gnu::cold]] void refuse_with(std::span<const TextPart> argument, const TextPart& value,
+                                         TextParts rule);
+
+/// Says "argument = value: rule", or "argument: rule".
+template <class Value, class... Rule>
+[[noreturn]] void fail_about(sab_status status, std::span<const TextPart> argument,
+                             const Value& value, const Rule&... rule) {
+    if constexpr (std::same_as<Value, Quoted>)
+        fail_about_with(status, argument, ValueKind::quoted, value.text, {TextPart(rule)...});
+    else if constexpr (std::same_as<Value, NoValue>)
+        fail_about_with(status, argument, ValueKind::none, "", {TextPart(rule)...});
+    else
+        fail_about_with(status, argument, ValueKind::plain, value, {TextPart(rule)...});
 }
+
+template <class Value, class... Rule>
+[[noreturn]] void fail_about(sab_status status, std::string_view argument, const Value& value,
+                             const Rule&... rule) {
+    fail_about(status, std::span<const TextPart>(named(argument)), value, rule...);
+}
+
+template <class Value>
+concept Shown = !std::same_as<Value, Quoted> && !std::same_as<Value, NoValue>;
+
+template <class Value, class... Rule>
+[[noreturn]] void refuse_argument(std::string_view argument, const Value& value,
+                                  const Rule&... rule) {
+    if constexpr (Shown<Value>)
+        refuse_with(argument, value, {TextPart(rule)...});
+    else
+        fail_about(SAB_E_ARGUMENT, argument, value, rule...);
+}
+
+template <std::size_t count, class Value, class... Rule>
+[[noreturn]] void refuse_argument(const std::array<TextPart, count>& argument, const Value& value,
+                                  const Rule&... rule) {
+    if constexpr (Shown<Value>)
+        refuse_with(std::span<const TextPart>(argument), value, {TextPart(rule)...});
+    else
+        fail_about(SAB_E_ARGUMENT, std::span<const TextPart>(argument), value, rule...);
+}
+
+template <class... Rule>
+[[noreturn]] void refuse_argument(const NamedValue& argument, const Rule&... rule) {
+    refuse_argument(std::string_view(argument.name), argument.value, rule...);
+}
+
+/// refuse_argument() unless the rule is kept.
+template <class Value, class... Rule>
+void check(bool kept, std::string_view name, const Value& value, const Rule&... rule) {
+    if (!kept) refuse_argument(name, value, rule...);
+}
+
+[[noreturn, gnu::cold]] void refuse_null(std::string_view name);
+inline void require(const void* pointer, std::string_view name) {
+    if (pointer == nullptr) refuse_null(name);
+}
+
+/// Says `what "file": reason` with SAB_E_IO. `number` is an errno; 0: none is known.
+[[noreturn, gnu::cold]] void fail_io(int32_t number, std::string_view what, std::string_view file,
+                                     std::string_view reason);
+/// The same with the system's text for the number. `where`: " at byte 5".
+[[noreturn, gnu::cold]] void fail_io(int32_t number, std::string_view what, std::string_view file);
 
 }  // namespace sab

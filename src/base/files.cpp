@@ -27,12 +27,17 @@ std::string_view kind_of(mode_t mode) {
     return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "a socket";
 }
 
+/// The numbers are those that read() and mmap() give.
+[[noreturn]] void refuse_kind(std::string_view what, std::string_view file, mode_t mode,
+                              std::string_view advice = "") {
+    fail_io(S_ISDIR(mode) ? EISDIR : ENODEV, what, file,
+            text("is ", kind_of(mode), ", must be a regular file", advice));
+}
+
 }  // namespace
 
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
-    const auto refuse = [&](const char* what) {
-        fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(errno));
-    };
+    const auto refuse = [&](const char* what) { fail_io(errno, what, path); };
     const int file = open_to_read(path);
     if (file < 0) refuse("cannot open");
     struct Closer {
@@ -41,9 +46,7 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     } closer{file};
     struct stat facts{};
     if (::fstat(file, &facts) != 0) refuse("cannot read");
-    if (!S_ISREG(facts.st_mode))
-        fail(SAB_E_IO, "cannot map \"", path, "\": is ", kind_of(facts.st_mode),
-             ", must be a regular file");
+    if (!S_ISREG(facts.st_mode)) refuse_kind("cannot map", path, facts.st_mode);
     const auto length = static_cast<std::size_t>(facts.st_size);
     if (length == 0) return std::make_shared<const std::span<const std::byte>>();
     void* start = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file, 0);
@@ -76,14 +79,14 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     const auto refuse = [&](const char* what) {
         const int error = errno;
         ::unlink(scratch.c_str());
-        fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(error));
+        fail_io(error, what, path);
     };
     int file = -1;
     do {  // a process of this number that was killed may have left one
         scratch = text(path, ".", ::getpid(), ".", counter.fetch_add(1), ".part");
         file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     } while (file < 0 && errno == EEXIST);
-    if (file < 0) fail(SAB_E_IO, "cannot write \"", path, "\": ", std::strerror(errno));
+    if (file < 0) fail_io(errno, "cannot write", path);
     for (std::span<const std::byte> part : parts)
         while (!part.empty()) {
             const ssize_t written = ::write(file, part.data(), part.size());
@@ -108,12 +111,11 @@ OpenFile::OpenFile(const std::string& name, std::string_view advice)
     if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
         const int number = errno;
         if (file_ >= 0) ::close(file_);
-        fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(number));
+        fail_io(number, "cannot open file", name);
     }
     if (!S_ISREG(facts.st_mode)) {
         ::close(file_);
-        fail(SAB_E_IO, "cannot open file \"", name, "\": is ", kind_of(facts.st_mode),
-             ", must be a regular file", advice);
+        refuse_kind("cannot open file", name, facts.st_mode, advice);
     }
     size_ = static_cast<uint64_t>(facts.st_size);
 #ifdef __APPLE__
@@ -133,9 +135,7 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     for (;;) {
         const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(offset));
         if (count >= 0) return static_cast<std::size_t>(count);
-        if (errno != EINTR)
-            fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", offset, ": ",
-                 std::strerror(errno));
+        if (errno != EINTR) fail_io(errno, text("cannot read byte ", offset, " of file"), name_);
     }
 }
 
@@ -146,7 +146,7 @@ std::optional<std::size_t> read_standard_input(char* to, std::size_t room) {
         return std::nullopt;
     const ssize_t count = ::read(STDIN_FILENO, to, room);
     if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));
+    if (errno != EINTR) fail_io(errno, "cannot read", "standard input");
     return std::nullopt;
 }
 

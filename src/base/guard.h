@@ -12,10 +12,21 @@
 
 namespace sab {
 
+/// The calling thread's last failure. Plain arrays without destructors, so that a thread may end at
+/// any time and the library may be unloaded.
+struct LastError {
+    char message[1024];
+    char argument[256];
+    char value[4096];  ///< as long as a file's name can be
+    char rule[1024];
+    int32_t code;
+};
+const LastError& last_error() noexcept;
+
 /// Keeps the calling thread's last failure; never allocates.
-sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept;
-const char* last_error_message() noexcept;
-int32_t last_error_callback_code() noexcept;
+sab_status set_last_error(const Error& error) noexcept;
+/// One without parts.
+sab_status set_last_error(sab_status status, const char* message) noexcept;
 
 /// In a handler: what the exception being handled means. Out of line, since every function of the
 /// ABI ends in it.
@@ -47,6 +58,12 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
     });
 }
 
+/// Out of line, since there are many structs.
+[[noreturn, gnu::cold]] void refuse_struct_size(std::string_view name, std::size_t size,
+                                                std::initializer_list<TextPart> rule);
+[[noreturn, gnu::cold]] void refuse_small_struct(std::string_view name, std::size_t size,
+                                                 std::size_t least);
+
 /// What the caller's `given` covers; the rest is zero, which is the default of every option. A
 /// smaller struct than the first released one is refused; a larger one passes when what this
 /// library does not know is zero.
@@ -56,17 +73,17 @@ Options read_options(const Options* given, std::string_view name = "options") {
     options.struct_size = sizeof(Options);
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
-    const auto check_size = [&](bool kept, const auto&... rule) {
-        if (!kept) fail(SAB_E_ARGUMENT, name, ".struct_size = ", size, ": ", rule...);
-    };
-    check_size(size >= first_size<Options>, "must be at least ", first_size<Options>,
-               " (set struct_size to the size of the struct)");
-    check_size(size <= 65536, "must be at most 65536 (set struct_size to the size of the struct)");
+    if (size < first_size<Options>) refuse_small_struct(name, size, first_size<Options>);
+    if (size > 65536)
+        refuse_struct_size(name, size,
+                           {"must be at most 65536 (set struct_size to the size of the struct)"});
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
-        check_size(bytes[i] == 0, "byte ", i, " is set, but this library knows only the first ",
-                   sizeof(Options));
+        if (bytes[i] != 0)
+            refuse_struct_size(
+                name, size,
+                {"byte ", i, " is set, but this library knows only the first ", sizeof(Options)});
     options.struct_size = sizeof(Options);
     return options;
 }
@@ -82,8 +99,7 @@ template <class Result>
 void check_result(const Result* result, std::string_view name) {
     require(result, name);
     if (result->struct_size < first_size<Result>)
-        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ",
-             first_size<Result>, " (set struct_size to the size of the struct)");
+        refuse_small_struct(name, result->struct_size, first_size<Result>);
 }
 
 /// Fills as much of the caller's struct as it has room for.

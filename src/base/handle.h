@@ -36,9 +36,9 @@ bool is_handle(const Kind* handle) noexcept {
 
 template <Tagged Kind>
 void require(const Kind* handle, std::string_view name) {
-    if (handle == nullptr) fail(SAB_E_ARGUMENT, name, " = NULL: must be given");
+    if (handle == nullptr) refuse_null(name);
     if (!handle->tag.is_there())
-        fail(SAB_E_ARGUMENT, name, ": is a handle of another kind, or was freed");
+        refuse_argument(name, no_value, "is a handle of another kind, or was freed");
 }
 
 /// Does nothing for NULL and for what is no such handle.

@@ -35,8 +35,8 @@ StoreOptions read_store_options(const sab_cache_options& options) {
     StoreOptions store;
     if (options.dataset_name != nullptr) {
         store.dataset_name = options.dataset_name;
-        check(store.dataset_name->size() <= longest_dataset_name,
-              "the length of options.dataset_name", store.dataset_name->size(), "must be at most ",
+        check(store.dataset_name->size() <= longest_dataset_name, "options.dataset_name", no_value,
+              "has ", store.dataset_name->size(), " bytes: must have at most ",
               longest_dataset_name);
     }
     store.capacity = options.capacity;
@@ -83,7 +83,7 @@ std::string_view read_key(const void* key, std::size_t size, std::string_view na
 
 std::string_view read_value(const void* data, std::size_t size, std::string_view name) {
     if (size > 0) require(data, name);
-    check(size <= largest_value, text("size of ", name), size, "must be at most ", largest_value);
+    check(size <= largest_value, text(name, "_size"), size, "must be at most ", largest_value);
     return {static_cast<const char*>(data), size};
 }
 

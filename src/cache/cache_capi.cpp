@@ -48,7 +48,7 @@ sab_status sab_cache_get_or_load(sab_cache* cache, const void* key, size_t key_s
     return sab::guard_new(value, "value", [&] {
         sab::require(cache, "cache");
         const std::string_view name = sab::cache::read_key(key, key_size, "key");
-        if (load == nullptr) sab::fail(SAB_E_ARGUMENT, "load = NULL: must be given");
+        if (load == nullptr) sab::refuse_argument("load", "NULL", "must be given");
         auto made = std::make_unique<sab_cache_value>();
         made->view = cache->impl.get_or_load(name, sab::cache::load_with(load, ctx, name),
                                              sab::read_progress(options));

@@ -69,12 +69,14 @@ uint64_t mappable() {
 
 constexpr int replaced = MDB_KEYEXIST + 1;  // no code of LMDB's
 
+std::string_view told_by_lmdb(int code) {
+    return code == replaced
+               ? "it, or the file of its locks, was removed or replaced while it was open"
+               : mdb_strerror(code);
+}
+
 std::string why(int code, const std::string& path) {
-    return text("LMDB, \"", std::string_view(path), "\": ",
-                std::string_view(
-                    code == replaced
-                        ? "it, or the file of its locks, was removed or replaced while it was open"
-                        : mdb_strerror(code)));
+    return text("LMDB, \"", path, "\": ", told_by_lmdb(code));
 }
 
 /// A byte of a file, locked for this process alone, and free again however that ends.
@@ -126,7 +128,7 @@ public:
     File& operator=(const File&) = delete;
 
     void check_open(int code) const {
-        if (checked(code) != 0) fail(SAB_E_IO, std::string_view(why(code, path)));
+        if (checked(code) != 0) fail_io(std::max(code, 0), "LMDB,", path, told_by_lmdb(code));
     }
     /// Gives up what processes that were killed looked at: it could not be written over.
     void check_readers() {
@@ -514,9 +516,7 @@ std::string resolved_path(const std::string& path, unsigned file_mode) {
         made < 0 ? nullptr : realpath(path.c_str(), nullptr), &std::free);
     const int code = errno;
     if (made >= 0) close(made);
-    if (whole == nullptr && checked(code) != 0)
-        fail(SAB_E_IO, "\"", std::string_view(path),
-             "\": ", std::string_view(std::system_category().message(code)));
+    if (whole == nullptr && checked(code) != 0) fail_io(code, "cannot open", path);
     return whole.get();
 }
 

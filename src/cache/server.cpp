@@ -54,12 +54,12 @@ END
 } &
 )";
 
-[[noreturn]] void cannot(const std::string& program, std::string_view why) {
-    fail(SAB_E_IO, "\"", std::string_view(program), "\" cannot be started: ", why);
+[[noreturn]] void cannot(const std::string& program, std::string_view why, int32_t number = 0) {
+    fail_io(number, "cannot start", program, why);
 }
 
 void check_system(bool is_done, const std::string& program) {
-    if (!is_done) cannot(program, std::system_category().message(errno));
+    if (!is_done) cannot(program, std::strerror(errno), errno);
 }
 
 /// Two ends, neither of which is a standard stream or goes to programs that are started.

@@ -8,7 +8,7 @@ namespace sab::cache {
 namespace {
 
 [[noreturn]] void refuse(std::string_view scheme) {
-    fail(SAB_E_UNSUPPORTED, "url = \"", scheme, "...\": not on Windows");
+    fail_about(SAB_E_UNSUPPORTED, "url", Quoted{text(scheme, "...")}, "not on Windows");
 }
 
 }  // namespace

@@ -12,13 +12,13 @@ constexpr std::string_view schemes =
     "must begin with \"lmdb:\", \"redis://\", \"redis-server:\" or \"memory:\"";
 
 [[noreturn]] void refuse(std::string_view shown, std::string_view rule) {
-    fail(SAB_E_ARGUMENT, "url = \"", shown, "\": ", rule);
+    refuse_argument("url", Quoted(shown), rule);
 }
 
 /// Nothing of the URL itself is shown: a password may be anywhere in it, where its @ is missing or
 /// it has an @ of its own.
 [[noreturn]] void refuse_host(std::size_t number, std::string_view rule) {
-    fail(SAB_E_ARGUMENT, "url = \"redis://...\": host ", number, ": ", rule);
+    refuse_argument("url", Quoted("redis://..."), "host ", number, ": ", rule);
 }
 
 template <class Number>

@@ -17,8 +17,8 @@ void Batches::add(const int64_t* batch, std::size_t count) {
         require(batch, "indices");
         for (std::size_t i = 0; i < count; ++i)
             if (batch[i] < 0 || static_cast<uint64_t>(batch[i]) >= samples)
-                fail(SAB_E_ARGUMENT, "indices[", i, "] = ", batch[i],
-                     ": must be from 0 to below the number of samples, ", samples);
+                refuse_argument(named("indices[", i, "]"), batch[i],
+                                "must be from 0 to below the number of samples, ", samples);
     } catch (const Error& error) {
         if (!refusal) refusal = error;
         throw;
@@ -78,8 +78,8 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
         const auto [least, most] = std::ranges::minmax_element(*numbers);
         noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
         if (options_.limit > 0)
-            check(*most <= options_.limit, "balancing.limit", options_.limit, "sample ",
-                  most - numbers->begin(), " alone has complexity ", *most);
+            check(*most <= options_.limit, "balancing.limit", options_.limit, "complexity[",
+                  most - numbers->begin(), "] = ", *most, " alone is more");
     }
     const double facts[] = {static_cast<double>(options_.no_shuffle == 0),
                             static_cast<double>(options_.drop_last), options_.random_level,

@@ -17,10 +17,11 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
       generator_(static_cast<uint32_t>(options.seed)) {
     const PlanFacts& facts = reader_.plan().facts();
     if (facts.bucket_rule != SAB_BUCKETS_BOUNDARIES)
-        fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
+        refuse_argument("plan", no_value,
+                        "must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
-        fail(SAB_E_ARGUMENT,
-             "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
+        refuse_argument("plan", no_value,
+                        "must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
     check(options.shuffle >= SAB_BIONEMO_SHUFFLE_ALL &&
               options.shuffle <= SAB_BIONEMO_SHUFFLE_BUCKETS,
           "options.shuffle", options.shuffle,
@@ -144,8 +145,7 @@ double BionemoSampler::size_of(int64_t index) const {
         code != 0)
         throw Error(SAB_E_CALLBACK,
                     text("the size callback failed with code ", code, " at index ", index), code);
-    if (std::isnan(size))
-        fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
+    if (std::isnan(size)) refuse_argument(named("sizes[", index, "]"), "nan", "must be a number");
     return size;
 }
 

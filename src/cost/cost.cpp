@@ -37,15 +37,15 @@ void check_term(const CostTerm& term, std::size_t i) {
     // A negative term of the count corrects what the terms of the length count too much.
     const bool may_be_negative = term.count_power == 1 && !has_lengths(term);
     if (!(std::isfinite(term.coefficient) && (term.coefficient >= 0 || may_be_negative)))
-        fail(SAB_E_ARGUMENT, "terms[", i, "].coefficient = ", term.coefficient,
-             ": must be finite and not negative (only that of count alone may be)");
+        refuse_argument(named("terms[", i, "].coefficient"), term.coefficient,
+                        "must be finite and not negative (only that of count alone may be)");
     if (term.count_power > highest_power)
-        fail(SAB_E_ARGUMENT, "terms[", i, "].count_power = ", term.count_power,
-             ": must be at most ", highest_power);
+        refuse_argument(named("terms[", i, "].count_power"), term.count_power, "must be at most ",
+                        highest_power);
     for (std::size_t j = 0; j < term.length_powers.size(); ++j)
         if (term.length_powers[j] > highest_power)
-            fail(SAB_E_ARGUMENT, "terms[", i, "].length_powers[", j, "] = ", term.length_powers[j],
-                 ": must be at most ", highest_power);
+            refuse_argument(named("terms[", i, "].length_powers[", j, "]"), term.length_powers[j],
+                            "must be at most ", highest_power);
 }
 
 void check_term_count(std::size_t count) {
@@ -55,13 +55,12 @@ void check_term_count(std::size_t count) {
 
 void check_number(double value, std::string_view name, std::size_t i) {
     if (!(value >= 0 && std::isfinite(value)))
-        fail(SAB_E_ARGUMENT, name, "[", i, "] = ", value, ": must be finite and not negative");
+        refuse_argument(named(name, "[", i, "]"), value, "must be finite and not negative");
 }
 
 double checked_cost(double cost, uint64_t count, std::span<const double> lengths) {
     if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, cost_text(count, lengths), " = ", cost,
-             ": must be finite and not negative");
+        refuse_argument(cost_text(count, lengths), cost, "must be finite and not negative");
     return cost;
 }
 
@@ -182,8 +181,8 @@ uint64_t Cost::largest_count(std::span<const double> lengths, double limit, uint
     const auto try_count = [&](uint64_t count) {
         const double cost = (*this)(count, lengths);
         if (cost < cost_of_fits)
-            fail(SAB_E_ARGUMENT, cost_text(count, lengths), " = ", cost, ": must not be less than ",
-                 std::string_view(cost_text(fits, lengths)), " = ", cost_of_fits);
+            refuse_argument(cost_text(count, lengths), cost, "must not be less than ",
+                            std::string_view(cost_text(fits, lengths)), " = ", cost_of_fits);
         if (cost <= limit) {
             fits = count;
             cost_of_fits = cost;
@@ -207,8 +206,8 @@ uint64_t Cost::largest_count(std::span<const double> lengths, double limit, uint
 double Cost::in_row(std::span<const double> lengths, std::string_view name) const {
     const double cost = is_callback() ? (*this)(1, lengths) : by_count(1, lengths);
     if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, name, ": a sample of length ", lengths_text(lengths), " costs ", cost,
-             ": must be finite and not negative");
+        refuse_argument(name, no_value, "a sample of length ", lengths_text(lengths), " costs ",
+                        cost, ": must be finite and not negative");
     return cost;
 }
 
@@ -220,10 +219,10 @@ bool Cost::is_total() const {
 void Cost::check_row(std::string_view name) const {
     for (std::size_t i = 0; i < terms_.size(); ++i)
         if (terms_[i].count_power > 1 || (terms_[i].count_power == 0 && has_lengths(terms_[i])))
-            fail(SAB_E_ARGUMENT, name, ": its term ", i, " has a count_power of ",
-                 terms_[i].count_power,
-                 ": must be 1, or 0 without lengths, since the cost of a row is a sum over its "
-                 "samples");
+            refuse_argument(
+                name, no_value, "its term ", i, " has a count_power of ", terms_[i].count_power,
+                ": must be 1, or 0 without lengths, since the cost of a row is a sum over its "
+                "samples");
 }
 
 std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
@@ -248,41 +247,39 @@ Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name)
     const bool have_names = !own.empty() && !own[0].empty() && !columns[0].empty();
     if (!own.empty() &&
         (own.size() != columns.size() || (have_names && !std::ranges::equal(own, columns))))
-        fail(SAB_E_ARGUMENT, name, " is that of a memory model with ",
-             std::string_view(columns_listed(own)), ": the sizes have ",
-             std::string_view(columns_listed(columns)));
+        refuse_argument(name, no_value, "is that of a memory model with ", columns_listed(own),
+                        ": the sizes have ", std::string_view(columns_listed(columns)));
     if (cost->impl.columns() > columns.size())
-        fail(SAB_E_ARGUMENT, name, ": uses ",
-             std::string_view(counted(cost->impl.columns(), "column")), ": must use at most ",
-             columns.size(), ", as many as the sizes have");
+        refuse_argument(name, no_value, "uses ",
+                        std::string_view(counted(cost->impl.columns(), "column")),
+                        ": must use at most ", columns.size(), ", as many as the sizes have");
     return cost->impl;
 }
 
 std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, ColumnNames columns,
                                  std::string_view name) {
     if (count > SAB_MAX_BUDGETS)
-        fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most ",
-             SAB_MAX_BUDGETS);
+        refuse_argument(named(name.substr(0, name.size() - 1), "_count"), count, "must be at most ",
+                        SAB_MAX_BUDGETS);
     if (count > 0) require(budgets, name);
     std::vector<Budget> read;
     for (std::size_t i = 0; i < count; ++i) {
         const double limit = budgets[i].limit;
         check_reserved(budgets[i].reserved, text(name, "[", i, "]"));
         if (!(limit > 0 && std::isfinite(limit)))
-            fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit, ": must be finite and above 0");
+            refuse_argument(named(name, "[", i, "].limit"), limit, "must be finite and above 0");
         read.push_back({read_cost(budgets[i].cost, columns, text(name, "[", i, "].cost")), limit});
         if (const double constant = read.back().cost.constant(); limit <= constant)
-            fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit,
-                 ": must be more than the cost's constant term, ", constant,
-                 ", which a batch of nothing costs");
+            refuse_argument(named(name, "[", i, "].limit"), limit,
+                            "must be more than the cost's constant term, ", constant,
+                            ", which a batch of nothing costs");
     }
     return read;
 }
 
 std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
                                 ColumnNames columns, std::string_view name, std::size_t most) {
-    if (count > most)
-        fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most ", most);
+    if (count > most) refuse_argument(named(name, "_count"), count, "must be at most ", most);
     if (count > 0) require(balance, name);
     std::vector<Cost> read;
     for (std::size_t i = 0; i < count; ++i) {

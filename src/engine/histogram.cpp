@@ -36,7 +36,7 @@ Points sort_entries(const Columns& sizes, bool with_order) {
 constexpr std::uint64_t max_samples = std::uint64_t{1} << 48;
 
 void check_samples(uint64_t samples) {
-    check(samples <= max_samples, "samples of the histogram", samples, "must be at most 2^48");
+    check(samples <= max_samples, "histogram.samples", samples, "must be at most 2^48");
 }
 
 /// "size 17", or "sizes 17, 3 of source 1".
@@ -174,9 +174,9 @@ void Histogram::subtract(const Histogram& other) {
         const uint64_t has = mine < entries() ? counts_[mine] : 0,
                        less = theirs < other.entries() ? other.counts_[theirs] : 0;
         if (less > has)
-            fail(SAB_E_ARGUMENT, "other: has ", less, " samples of ",
-                 std::string_view(described(other, theirs)), ": must have at most ", has,
-                 ", those of the histogram");
+            refuse_argument("other", no_value, "has ", less, " samples of ",
+                            std::string_view(described(other, theirs)), ": must have at most ", has,
+                            ", those of the histogram");
         return has - less;
     });
 }
@@ -287,8 +287,7 @@ void refuse_mixture(const Histogram& histogram, const char* caller) {
         fail(SAB_E_UNSUPPORTED, caller,
              ": the histogram is of a mixture: must be of one data set, or for a plan of one "
              "epoch, sab_histogram_epoch_new()");
-    check(histogram.samples() > 0, "samples of the histogram", histogram.samples(),
-          "must be at least 1");
+    check(histogram.samples() > 0, "histogram.samples", histogram.samples(), "must be at least 1");
 }
 
 }  // namespace sab

@@ -54,13 +54,13 @@ private:
 /// Epoch e has the turns from e * taken on, `taken` of them, modulo the samples of the source.
 Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
                               uint64_t seed) const {
-    if (source_count_ == 0) fail(SAB_E_ARGUMENT, "histogram: must be of a mixture");
-    if (turns_) fail(SAB_E_ARGUMENT, "histogram: is of an epoch: must be of all samples");
+    if (source_count_ == 0) refuse_argument("histogram", no_value, "must be of a mixture");
+    if (turns_) refuse_argument("histogram", no_value, "is of an epoch: must be of all samples");
     check(repeats.empty() || repeats.size() == source_count_, "repeat_count", repeats.size(),
           "must be the number of sources, ", source_count_);
     for (std::size_t s = 0; s < repeats.size(); ++s)
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
-            fail(SAB_E_ARGUMENT, "repeats[", s, "] = ", repeats[s], ": must be at least 0");
+            refuse_argument(named("repeats[", s, "]"), repeats[s], "must be at least 0");
     Histogram made = *this;
     auto turns = std::make_shared<CountedTurns>();
     turns->epoch = epoch;
@@ -78,8 +78,8 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
                        least = taken / samples, extra = taken % samples,
                        start = static_cast<uint64_t>(Wide{epoch % samples} * extra % samples),
                        stop = std::min(start + extra, samples), over = start + extra - stop;
-        check(taken <= largest_counted_samples - made.samples_, "repeats: number of samples",
-              made.samples_ + taken, "must be at most 2^48");
+        check(taken <= largest_counted_samples - made.samples_, "repeats", no_value, "give ",
+              made.samples_ + taken, " samples: must give at most 2^48");
         made.samples_ += taken;
         const TurnSpread spread(samples);
         uint64_t before = 0, at_start = 0, at_stop = 0, at_over = 0;  // of the entries before
@@ -99,7 +99,8 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
             turns->entries.push_back(entry);
         }
     }
-    check(made.samples_ > 0, "repeats: number of samples", made.samples_, "must be at least 1");
+    check(made.samples_ > 0, "repeats", no_value, "give ", made.samples_,
+          " samples: must give at least 1");
     made.turns_ = std::move(turns);
     return made;
 }

@@ -9,7 +9,7 @@ namespace {
 
 Points points_of(const Histogram& histogram) {
     const std::size_t entries = histogram.entries(), columns = histogram.columns();
-    check(entries <= largest_sample_count, "entries of the histogram", entries,
+    check(entries <= largest_sample_count, "histogram.entries", entries,
           "must be at most 2^32 - 1");
     Points points;
     points.columns = columns;

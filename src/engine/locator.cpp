@@ -37,11 +37,11 @@ std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const
                               : text("(", lengths_text(sizes.subspan(i * columns_, columns_)), ")");
             if (sources != nullptr) own += text(" of source ", sources[i]);
             if (same.count == 0)
-                fail(SAB_E_ARGUMENT, "sizes[", i, "] = ", std::string_view(own),
-                     ": must be the size of samples of the ", owner_);
-            fail(SAB_E_ARGUMENT, "numbers[", i, "] = ", numbers[i],
-                 ": must be below the number of samples of size ", std::string_view(own), ", ",
-                 same.count);
+                refuse_argument(named("sizes[", i, "]"), std::string_view(own),
+                                "must be the size of samples of the ", owner_);
+            refuse_argument(named("numbers[", i, "]"), numbers[i],
+                            "must be below the number of samples of size ", std::string_view(own),
+                            ", ", same.count);
         }
         all[i] = same.key;
     }

@@ -53,7 +53,7 @@ MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
 void check_sources(bool is_of_mixture, const uint32_t* sources, std::size_t count) {
     if (is_of_mixture && count > 0) require(sources, "sources");
     if (!is_of_mixture && sources != nullptr)
-        fail(SAB_E_ARGUMENT, "sources: must be NULL: the plan is of no epoch of a mixture");
+        refuse_argument("sources", no_value, "must be NULL: the plan is of no epoch of a mixture");
 }
 
 /// By entry. The plan orders the turns by size, and those of the same size by source.

@@ -155,7 +155,7 @@ Format format_named(std::string_view name) {
         if (known == name) return format;
         names += text(names.empty() ? "" : ", ", known);
     }
-    fail(SAB_E_ARGUMENT, "options.format = \"", name, "\": must be one of ", names);
+    refuse_argument("options.format", Quoted(name), "must be one of ", names);
 }
 
 Format detect(Input& input, Lines& lines) {

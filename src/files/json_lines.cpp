@@ -108,7 +108,8 @@ private:
             lines_.refuse("has no field \"", column_, "\"; ", fields_of(object));
         } else if (is_null(value)) {
             if (options_.nulls == SAB_NULLS_REFUSE)
-                lines_.refuse("field \"", column_, "\" is null; nulls count as 0 only on request");
+                lines_.refuse("field \"", column_,
+                              "\" is null; options.nulls = SAB_NULLS_ZERO counts nulls as 0");
             found_.add(int64_t{0});
         } else {
             measure(value);
@@ -306,8 +307,8 @@ private:
     }
 
     [[noreturn]] void refuse_without_column(const std::string& fields) const {
-        fail(SAB_E_ARGUMENT, "options.column = NULL: must name a field of the JSON lines in \"",
-             lines_.name(), "\"", fields.empty() ? "" : "; ", fields);
+        refuse_argument("options.column", "NULL", "must name a field of the JSON lines in \"",
+                        lines_.name(), "\"", fields.empty() ? "" : "; ", fields);
     }
 
     Lines& lines_;

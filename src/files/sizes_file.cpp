@@ -43,8 +43,8 @@ Sizes read_sizes_file(const char* path, const sab_sizes_file_options& options) {
         fail(SAB_E_FORMAT, "\"", path,
              "\" is compressed: only text formats are read so; unpack it");
     if (format != Format::json_lines && options.column != nullptr)
-        fail(SAB_E_ARGUMENT, "options.column = \"", options.column, "\": \"", path,
-             "\" is not read as JSON lines, and has no columns");
+        refuse_argument("options.column", Quoted(options.column), "\"", path,
+                        "\" is not read as JSON lines, and has no columns");
     return read_as(format, input, lines, options);
 }
 

@@ -28,11 +28,11 @@ std::vector<double> read_thresholds(const sab_grouping_dimension& dimension, std
                                    dimension.thresholds + dimension.threshold_count);
     for (std::size_t i = 0; i < thresholds.size(); ++i)
         if (std::isnan(thresholds[i]))
-            fail(SAB_E_ARGUMENT, name, "s[", i, "] = nan: must be a number");
+            refuse_argument(named(name, "s[", i, "]"), "nan", "must be a number");
     std::ranges::sort(thresholds);
     if (const auto twin = std::ranges::adjacent_find(thresholds); twin != thresholds.end())
-        fail(SAB_E_ARGUMENT, name, "s holds ", *twin,
-             " twice: thresholds must differ from each other");
+        refuse_argument(named(name, "s"), no_value, *twin,
+                        " stands there twice: thresholds must differ from each other");
     return thresholds;
 }
 
@@ -43,8 +43,9 @@ std::vector<int64_t> offsets_of(std::span<const uint64_t> counts) {
     uint64_t sum = 0;
     for (std::size_t group = 0; group < counts.size(); ++group) {
         if (counts[group] > largest_sample_count - sum)
-            fail(SAB_E_ARGUMENT, "counts[", group, "] = ", counts[group],
-                 ": there must be at most 4294967295 samples, with ", sum, " in the groups before");
+            refuse_argument(named("counts[", group, "]"), counts[group],
+                            "there must be at most 4294967295 samples, with ", sum,
+                            " in the groups before");
         sum += counts[group];
         offsets.push_back(static_cast<int64_t>(sum));
     }
@@ -128,8 +129,8 @@ Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups)
     std::vector<uint64_t> counts(groups);
     for (std::size_t i = 0; i < group_of.size(); ++i) {
         if (group_of[i] < 0 || static_cast<uint64_t>(group_of[i]) >= groups)
-            fail(SAB_E_ARGUMENT, "group_of[", i, "] = ", group_of[i],
-                 ": must be at least 0 and below the number of groups, ", groups);
+            refuse_argument(named("group_of[", i, "]"), group_of[i],
+                            "must be at least 0 and below the number of groups, ", groups);
         ++counts[static_cast<std::size_t>(group_of[i])];
     }
     Grouping made;
@@ -152,11 +153,11 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
     std::vector<bool> is_taken(samples);
     for (std::size_t slot = 0; slot < samples; ++slot) {
         if (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= samples)
-            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
-                 ": must be at least 0 and below the number of samples, ", samples);
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
+                            "must be at least 0 and below the number of samples, ", samples);
         if (is_taken[static_cast<std::size_t>(indices[slot])])
-            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
-                 ": stands there for the second time");
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
+                            "stands there for the second time");
         is_taken[static_cast<std::size_t>(indices[slot])] = true;
     }
     made.permutation.assign(indices, indices + samples);

@@ -135,11 +135,11 @@ public:
               "must be at most the number of dimensions, ", dimensions_);
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (shape[d] < 0)
-                fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
+                refuse_argument(named("shape[", d, "]"), shape[d], "must be at least 0");
         const int64_t of_sample = checked_product(static_cast<int64_t>(bytes_), shape, dimensions_);
         const auto samples_count = static_cast<int64_t>(count_);
         if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0)
-            fail(SAB_E_ARGUMENT, "shape: ", count_, " samples of it take more than 2^63 bytes");
+            refuse_argument("shape", no_value, count_, " samples of it take more than 2^63 bytes");
         check_samples(samples);
         bytes_of_all_ = static_cast<std::size_t>(of_sample) * count_;
         if (is_filled) read_value(options, samples, bytes_of_all_ > 0);
@@ -200,9 +200,10 @@ private:
             for (std::size_t d = 0; d < dimensions_; ++d)
                 if (own[d] != shape_[d]) {
                     if (own[d] > shape_[d])
-                        fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape_[d],
-                             ": must be at least as large as that of each sample, such as ", own[d],
-                             " of sample ", samples.number(slot));
+                        refuse_argument(
+                            named("shape[", d, "]"), shape_[d],
+                            "must be at least as large as that of each sample, such as ", own[d],
+                            " of samples[", samples.number(slot), "]");
                     is_cut_in_first_ = is_cut_in_first_ && d == 0;
                 }
         }
@@ -218,9 +219,9 @@ private:
             if ((options.value_dims >> d & 1) == 0) continue;
             for (std::size_t slot = 0; slot < count_; ++slot)
                 if (samples.shape(slot)[d] < shape_[d])
-                    fail(SAB_E_ARGUMENT, "options.value_dims = ", options.value_dims, ": sample ",
-                         samples.number(slot), " is padded along dimension ", d,
-                         ", which the value cannot have then");
+                    refuse_argument("options.value_dims", options.value_dims, "samples[",
+                                    samples.number(slot), "] is padded along dimension ", d,
+                                    ", which the value cannot have then");
             if (!has_elements) continue;
             value_strides_[d] = count * static_cast<int64_t>(bytes_);
             count *= shape_[d];
@@ -327,24 +328,24 @@ Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t co
     for (std::size_t slot = 0; slot < count; ++slot) {
         if (indices != nullptr &&
             (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= given.samples))
-            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
-                 ": must be at least 0 and below the number of samples, ", given.samples);
+            refuse_argument(named("indices[", slot, "]"), indices[slot],
+                            "must be at least 0 and below the number of samples, ", given.samples);
         const int64_t* const own = shape(slot);
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
-                fail(SAB_E_ARGUMENT, "samples.shapes[", number(slot), "][", d, "] = ", own[d],
-                     ": must be at least 0");
+                refuse_argument(named("samples.shapes[", number(slot), "][", d, "]"), own[d],
+                                "must be at least 0");
     }
 }
 
 void Samples::need_memory() {
     if (given_.data != nullptr) {
         if (given_.values != nullptr)
-            fail(SAB_E_ARGUMENT,
-                 "samples.values and samples.data are both given: one of them is meant");
+            refuse_argument("samples.data", no_value,
+                            "must be NULL where samples.values are given");
         for (std::size_t slot = 0; slot < count_; ++slot)
             if (given_.data[number(slot)] == nullptr && !is_empty(shape(slot), dimensions_))
-                fail(SAB_E_ARGUMENT, "samples.data[", number(slot), "] is NULL");
+                require(nullptr, text("samples.data[", number(slot), "]"));
         return;
     }
     bool has_elements = false;
@@ -358,12 +359,13 @@ void Samples::need_memory() {
         const int64_t* const own = given_.shapes + i * dimensions_;
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
-                fail(SAB_E_ARGUMENT, "samples.shapes[", i, "][", d, "] = ", own[d],
-                     ": must be at least 0");
+                refuse_argument(named("samples.shapes[", i, "][", d, "]"), own[d],
+                                "must be at least 0");
         offsets_.push_back(sum);
         const int64_t count = checked_product(1, own, dimensions_);
         if (count < 0 || count > largest - sum)
-            fail(SAB_E_ARGUMENT, "samples.shapes[", i, "]: there must be less than 2^63 elements");
+            refuse_argument(named("samples.shapes[", i, "]"), no_value,
+                            "there must be less than 2^63 elements");
         sum += count;
     }
 }
@@ -464,17 +466,16 @@ void fill_length_mask(const int64_t* lengths, std::size_t count, std::span<const
     check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule,
           "must be SAB_MASK_ALL or SAB_MASK_ANY");
     for (std::size_t d = 0; d < dimensions; ++d)
-        if (shape[d] < 0)
-            fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
+        if (shape[d] < 0) refuse_argument(named("shape[", d, "]"), shape[d], "must be at least 0");
     for (std::size_t i = 0; i < count * dimensions; ++i)
         if (lengths[i] < 0 || lengths[i] > shape[i % dimensions])
-            fail(SAB_E_ARGUMENT, "lengths[", i / dimensions, "][", i % dimensions,
-                 "] = ", lengths[i], ": must be from 0 to shape[", i % dimensions, "], ",
-                 shape[i % dimensions]);
+            refuse_argument(named("lengths[", i / dimensions, "][", i % dimensions, "]"),
+                            lengths[i], "must be from 0 to shape[", i % dimensions, "], ",
+                            shape[i % dimensions]);
     const auto samples = static_cast<int64_t>(count);
     const int64_t of_sample = checked_product(1, shape.data(), dimensions);
     if (of_sample < 0 || checked_product(of_sample, &samples, 1) < 0)
-        fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
+        refuse_argument("shape", no_value, count, " masks of it take more than 2^63 bytes");
     if (of_sample == 0) return;
     // Places outside along one dimension are decided by it (all) or by the others (any), those
     // inside by the others (all) or by it (any).

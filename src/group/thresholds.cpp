@@ -43,9 +43,10 @@ public:
             }
         const double one = of(1, 0), two = of(2, 0);
         if (!(one >= 0 && two >= one))
-            fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(0), ") = ", one, " and cost(2, ",
-                 length(0), ") = ", two,
-                 " must not be negative nor decrease: they do not hold for lengths so short");
+            refuse_argument(
+                "options.cost", no_value, "cost(1, ", length(0), ") = ", one, " and cost(2, ",
+                length(0), ") = ", two,
+                " must not be negative nor decrease: they do not hold for lengths so short");
         for (std::size_t number = 0; number < length_count(); ++number)
             check_sum(of(static_cast<double>(sorted_.count), number),
                       "of all samples in one group");
@@ -70,9 +71,9 @@ public:
     void check_rising() const {
         for (std::size_t number = 1; !by_count_.empty() && number < length_count(); ++number)
             if (const double here = of(1, number), before = of(1, number - 1); here < before)
-                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(number), ") = ", here,
-                     " is less than cost(1, ", length(number - 1), ") = ", before,
-                     ": must never decrease");
+                refuse_argument("options.cost", no_value, "cost(1, ", length(number), ") = ", here,
+                                " is less than cost(1, ", length(number - 1), ") = ", before,
+                                ": must never decrease");
     }
 
     static void check_sum(double cost, std::string_view what) {
@@ -365,14 +366,14 @@ LengthNumbers given_start(const uint64_t* start, std::size_t trial, std::size_t 
     LengthNumbers taken;
     for (std::size_t i = 0; i < k; ++i) {
         if (start[i] >= length_count)
-            fail(SAB_E_ARGUMENT, "options.starts[", trial * k + i, "] = ", start[i],
-                 ": must be below the number of distinct lengths, ", length_count);
+            refuse_argument(named("options.starts[", trial * k + i, "]"), start[i],
+                            "must be below the number of distinct lengths, ", length_count);
         taken.push_back(static_cast<uint32_t>(start[i]));
     }
     std::ranges::sort(taken);
     if (const auto twin = std::ranges::adjacent_find(taken); twin != taken.end())
-        fail(SAB_E_ARGUMENT, "options.starts holds ", *twin, " twice for search ", trial,
-             ": must differ from each other");
+        refuse_argument("options.starts", no_value, *twin, " stands there twice for search ", trial,
+                        ": must differ from each other");
     return taken;
 }
 

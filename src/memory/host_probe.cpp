@@ -61,8 +61,8 @@ sab_probe_callbacks host_probe() {
     };
     int64_t bytes = 0;
     if (callbacks.reset(nullptr) != 0 || callbacks.peak(nullptr, &bytes) != 0)
-        fail(SAB_E_UNSUPPORTED,
-             "device = \"host\": this system has no /proc/self/clear_refs and /proc/self/status");
+        fail_about(SAB_E_UNSUPPORTED, "device", Quoted("host"),
+                   "this system has no /proc/self/clear_refs and /proc/self/status");
     return callbacks;
 }
 

@@ -3,7 +3,7 @@
 namespace sab {
 
 sab_probe_callbacks host_probe() {
-    fail(SAB_E_UNSUPPORTED, "device = \"host\": not on Windows");
+    fail_about(SAB_E_UNSUPPORTED, "device", Quoted("host"), "not on Windows");
 }
 
 }  // namespace sab

@@ -216,11 +216,13 @@ std::string feature_name(std::size_t feature, std::span<const std::string> colum
         const std::size_t needed = is_batch && f == 0 ? 2 : options.degree + 1;
         if (values[f].size() >= needed) continue;
         if (values[f].size() == 1)
-            fail(SAB_E_ARGUMENT, "features: ", name(f), " is ", *values[f].begin(), " in all ",
-                 count, " measurements: measure at least ", needed, " different values of it");
-        fail(SAB_E_ARGUMENT, "features: ", name(f), " has only ", values[f].size(),
-             " values, from ", *values[f].begin(), " to ", *values[f].rbegin(), ": degree ",
-             options.degree, " needs at least ", needed, ": measure another one");
+            refuse_argument("features", no_value, name(f), " is ", *values[f].begin(), " in all ",
+                            count, " measurements: measure at least ", needed,
+                            " different values of it");
+        refuse_argument("features", no_value, name(f), " has only ", values[f].size(),
+                        " values, from ", *values[f].begin(), " to ", *values[f].rbegin(),
+                        ": degree ", options.degree, " needs at least ", needed,
+                        ": measure another one");
     }
     // The point of the grid of least, middle and largest values that is farthest from what was
     // measured.
@@ -251,10 +253,10 @@ std::string feature_name(std::size_t feature, std::span<const std::string> colum
     std::string where;
     for (std::size_t f = 0; f < best.size(); ++f)
         where += text(f == 0 ? ": measure also " : ", ", name(f), " = ", best[f]);
-    fail(SAB_E_ARGUMENT, "features: ", count, " measurements determine only ",
-         static_cast<int64_t>(rank), " of ", problem.terms.size(),
-         " terms: the features vary together",
-         where.empty() ? std::string(": vary them independently") : where);
+    refuse_argument("features", no_value, count, " measurements determine only ",
+                    static_cast<int64_t>(rank), " of ", problem.terms.size(),
+                    " terms: the features vary together",
+                    where.empty() ? std::string(": vary them independently") : where);
 }
 
 void check_data(std::span<const double> features, std::size_t feature_count,
@@ -280,12 +282,12 @@ void check_data(std::span<const double> features, std::size_t feature_count,
           most_terms, " terms");
     for (std::size_t i = 0; i < features.size(); ++i)
         if (!std::isfinite(features[i]))
-            fail(SAB_E_ARGUMENT, "features[", i / feature_count, "][", i % feature_count,
-                 "] = ", features[i], ": must be finite: measure it again");
+            refuse_argument(named("features[", i / feature_count, "][", i % feature_count, "]"),
+                            features[i], "must be finite: measure it again");
     for (std::size_t i = 0; i < peaks.size(); ++i)
         if (!(peaks[i] > 0 && std::isfinite(peaks[i])))
-            fail(SAB_E_ARGUMENT, "peaks[", i, "] = ", peaks[i],
-                 ": must be finite and above 0: measure it again");
+            refuse_argument(named("peaks[", i, "]"), peaks[i],
+                            "must be finite and above 0: measure it again");
 }
 
 /// The names given, checked; "" for each column without any.
@@ -302,7 +304,7 @@ std::vector<std::string> read_column_names(const sab_memory_model_options& optio
         names[j] = options.column_names[j];
         check(std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(j), names[j]) ==
                   names.begin() + static_cast<std::ptrdiff_t>(j),
-              argument, text("\"", names[j], "\""), "must not be the name of another column");
+              argument, Quoted{names[j]}, "must not be the name of another column");
     }
     return names;
 }
@@ -439,8 +441,8 @@ void MemoryModel::predict(const double* features, std::size_t count, double* pre
     const std::size_t width = info_.feature_count;
     for (std::size_t i = 0; i < count * width; ++i)
         if (!std::isfinite(features[i]))
-            fail(SAB_E_ARGUMENT, "features[", i / width, "][", i % width, "] = ", features[i],
-                 ": must be finite");
+            refuse_argument(named("features[", i / width, "][", i % width, "]"), features[i],
+                            "must be finite");
     for (std::size_t i = 0; i < count; ++i) {
         const double peak = predict({features + i * width, width});
         if (predicted != nullptr) predicted[i] = peak;
@@ -451,10 +453,10 @@ void MemoryModel::predict(const double* features, std::size_t count, double* pre
 Cost MemoryModel::cost() const {
     if (info_.feature_count < 2 || info_.feature_count > 1 + SAB_MAX_COLUMNS ||
         terms_.size() > SAB_MAX_COST_TERMS)
-        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count, " features and ", terms_.size(),
-             " terms: only one of a count and 1 to ", SAB_MAX_COLUMNS,
-             " padded lengths, with at most ", SAB_MAX_COST_TERMS,
-             " terms, can be the cost of a plan");
+        refuse_argument("model", no_value, "has ", info_.feature_count, " features and ",
+                        terms_.size(), " terms: only one of a count and 1 to ", SAB_MAX_COLUMNS,
+                        " padded lengths, with at most ", SAB_MAX_COST_TERMS,
+                        " terms, can be the cost of a plan");
     std::vector<CostTerm> terms;
     const double margin = 1 + info_.margin;
     double constant = 0;
@@ -472,9 +474,9 @@ Cost MemoryModel::cost() const {
             for (std::size_t f = 0; f < term.powers.size(); ++f)
                 factors +=
                     text(f == 0 ? "" : " * ", feature_name(f, columns_), "^", term.powers[f]);
-            fail(SAB_E_ARGUMENT, "model: its term ", std::string_view(factors),
-                 " has the coefficient ", term.coefficient,
-                 ": a cost must not fall; fit it as SAB_MODEL_BATCH");
+            refuse_argument("model", no_value, "its term ", std::string_view(factors),
+                            " has the coefficient ", term.coefficient,
+                            ": a cost must not fall; fit it as SAB_MODEL_BATCH");
         }
         terms.push_back({term.coefficient * margin, count_power, {}, 0});
         std::ranges::copy(powers, terms.back().length_powers.begin());

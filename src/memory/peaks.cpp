@@ -53,14 +53,13 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
         if (code == SAB_END) return;
         if (code != 0) fail_callback(text("work on item ", item), code);
         if (count == unset_size) fail_unset("work", "the number of features");
-        check(count <= capacity, text("features of item ", item), count, "there is room for ",
-              capacity);
-        check(!has_any_ || count == feature_count_, text("features of item ", item), count,
-              "must be as many as of the items before, ", feature_count_);
+        check(count <= capacity, text("features[", item, "]"), no_value, "has ", count,
+              " numbers: ", "there is room for ", capacity);
+        check(!has_any_ || count == feature_count_, text("features[", item, "]"), no_value, "has ",
+              count, " numbers: ", "must be as many as of the items before, ", feature_count_);
         for (std::size_t i = 0; i < count; ++i)
             if (!std::isfinite(room_[i]))
-                fail(SAB_E_ARGUMENT, "features[", i, "] of item ", item, " = ", room_[i],
-                     ": must be finite");
+                refuse_argument(named("features[", item, "][", i, "]"), room_[i], "must be finite");
         if (item >= options.warm_up) add(item, {room_.data(), count}, before, after);
     });
     const bool is_end = !failure && code == SAB_END;

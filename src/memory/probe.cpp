@@ -25,9 +25,9 @@ Probe::Probe(const sab_probe_callbacks& callbacks) : callbacks_(callbacks) {
     require(reinterpret_cast<const void*>(callbacks.current), "callbacks.current");
     require(reinterpret_cast<const void*>(callbacks.peak), "callbacks.peak");
     if ((callbacks.rng_save == nullptr) != (callbacks.rng_restore == nullptr))
-        fail(SAB_E_ARGUMENT, "callbacks.",
-             callbacks.rng_save == nullptr ? "rng_save" : "rng_restore",
-             " = NULL: rng_save and rng_restore must be given together");
+        refuse_argument(
+            named("callbacks.", callbacks.rng_save == nullptr ? "rng_save" : "rng_restore"), "NULL",
+            "rng_save and rng_restore must be given together");
 }
 
 Probe::~Probe() {
@@ -40,14 +40,14 @@ std::shared_ptr<Probe> Probe::open(const char* device, int64_t total_bytes) {
     const std::string_view name = device;
     if (name == "host") {
         if (total_bytes > 0)
-            fail(SAB_E_UNSUPPORTED, "options.total_bytes = ", total_bytes,
-                 ": the memory of the host cannot be limited by a probe");
+            fail_about(SAB_E_UNSUPPORTED, "options.total_bytes", total_bytes,
+                       "the memory of the host cannot be limited by a probe");
         callbacks = host_probe();
     } else {
         const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
         if (hooks == nullptr)
-            fail(SAB_E_UNSUPPORTED, "device = \"", name,
-                 "\": only \"host\" is known without LibTorch; call sab_torch_open() first");
+            fail_about(SAB_E_UNSUPPORTED, "device", Quoted(name),
+                       "only \"host\" is known without LibTorch; call sab_torch_open() first");
         hooks->probe(device, total_bytes, callbacks);
     }
     try {

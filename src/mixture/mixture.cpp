@@ -40,8 +40,8 @@ Mixture::Mixture(const Columns& sizes, std::vector<uint16_t> source_of,
 void Mixture::check_samples() {
     for (const Source& source : sources_)
         if (source.count == 0)
-            fail(SAB_E_ARGUMENT, "sizes: source ", std::string_view(source.name),
-                 " has no sample on any rank: must have at least one");
+            refuse_argument("sizes", no_value, "source ", std::string_view(source.name),
+                            " has no sample on any rank: must have at least one");
     for (const Change& change : changes_) {
         uint64_t samples = 0;
         for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -50,11 +50,11 @@ void Mixture::check_samples() {
             samples += of_source;
         }
         if (samples == 0)
-            fail(SAB_E_ARGUMENT, "options.repeats: epoch ", change.epoch,
-                 " has no sample: one source must give at least one");
+            refuse_argument("options.repeats", no_value, "epoch ", change.epoch,
+                            " has no sample: one source must give at least one");
         if (samples > largest_sample_count)
-            fail(SAB_E_ARGUMENT, "options.repeats: epoch ", change.epoch, " has ", samples,
-                 " samples: must have at most ", largest_sample_count);
+            refuse_argument("options.repeats", no_value, "epoch ", change.epoch, " has ", samples,
+                            " samples: must have at most ", largest_sample_count);
     }
 }
 
@@ -98,7 +98,7 @@ std::shared_ptr<const EpochChoice> Mixture::of_others(std::span<const double> si
 }
 
 const Mixture& Mixture::of(const Columns& sizes) {
-    if (sizes.choice() == nullptr) fail(SAB_E_ARGUMENT, "sizes: are no mixture");
+    if (sizes.choice() == nullptr) refuse_argument("sizes", no_value, "are no mixture");
     return static_cast<const Mixture&>(*sizes.choice());
 }
 
@@ -143,8 +143,8 @@ void Mixture::read_names(const sab_mixture_options& options) {
         check_column_name(place, options.names[s]);
         const auto [first, is_new] = known.emplace(options.names[s], s);
         if (!is_new)
-            fail(SAB_E_ARGUMENT, place, " = \"", options.names[s], "\": is the name of source ",
-                 first->second, ", too");
+            refuse_argument(place, Quoted(options.names[s]), "is the name of source ",
+                            first->second, ", too");
         sources_[s].name = options.names[s];
     }
 }
@@ -153,23 +153,24 @@ void Mixture::check_repeats(std::string_view name, std::size_t first,
                             std::span<const double> repeats) const {
     for (std::size_t s = 0; s < repeats.size(); ++s)
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
-            fail(SAB_E_ARGUMENT, name, "[", first + s, "] = ", repeats[s], ": source ",
-                 std::string_view(sources_[s].name), " must have a number of at least 0");
+            refuse_argument(named(name, "[", first + s, "]"), repeats[s], "source ",
+                            std::string_view(sources_[s].name),
+                            " must have a number of at least 0");
     if (std::ranges::all_of(repeats, [](double each) { return each == 0; }))
-        fail(SAB_E_ARGUMENT, name, ": are all 0: at least one must be above 0");
+        refuse_argument(name, no_value, "are all 0: at least one must be above 0");
 }
 
 std::vector<double> Mixture::first_repeats(const sab_mixture_options& options) const {
     const std::size_t count = sources_.size();
     const bool has_temperature = options.temperature != 0;
     if ((options.repeat_count > 0) + (options.proportion_count > 0) + has_temperature > 1)
-        fail(SAB_E_ARGUMENT,
-             "options.repeats, options.proportions and options.temperature: at most one of them "
-             "must be given");
+        refuse_argument(has_temperature ? "options.temperature" : "options.proportions", no_value,
+                        "only one of options.repeats, options.proportions and options.temperature "
+                        "can be given");
     check(options.unit == SAB_MIXTURE_SAMPLES || options.unit == SAB_MIXTURE_SIZE, "options.unit",
           options.unit, "must be SAB_MIXTURE_SAMPLES (0) or SAB_MIXTURE_SIZE (1)");
     if (options.unit != SAB_MIXTURE_SAMPLES && options.proportion_count == 0 && !has_temperature)
-        fail(SAB_E_ARGUMENT, "options.unit: goes with proportions or temperature only");
+        refuse_argument("options.unit", no_value, "goes with proportions or temperature only");
     check(options.repeat_count == 0 || options.repeat_count == count, "options.repeat_count",
           options.repeat_count, "must be the number of sources, ", count);
     check(options.proportion_count == 0 || options.proportion_count == count,
@@ -211,14 +212,15 @@ std::vector<double> Mixture::by_shares(std::vector<double> shares,
                                        std::span<const double> amounts) const {
     const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
     if (all == 0)
-        fail(SAB_E_ARGUMENT, "options.unit: all sources have the size 0, and no shares of it");
+        refuse_argument("options.unit", no_value,
+                        "all sources have the size 0, and no shares of it");
     const double most = *std::ranges::max_element(shares);
     for (double& share : shares) share /= most;  // the sum of the largest numbers would overflow
     const double all_shares = std::accumulate(shares.begin(), shares.end(), 0.0);
     for (std::size_t s = 0; s < shares.size(); ++s) {
         if (shares[s] > 0 && amounts[s] == 0)
-            fail(SAB_E_ARGUMENT, "options.unit: source ", std::string_view(sources_[s].name),
-                 " has the size 0, and cannot have a share of all sizes");
+            refuse_argument("options.unit", no_value, "source ", std::string_view(sources_[s].name),
+                            " has the size 0, and cannot have a share of all sizes");
         shares[s] = shares[s] > 0 ? shares[s] / all_shares * all / amounts[s] : 0;
     }
     return shares;
@@ -231,8 +233,8 @@ void Mixture::read_schedule(const sab_mixture_options& options) {
     for (std::size_t i = 0; i < options.schedule_count; ++i) {
         const uint64_t epoch = options.schedule_epochs[i];
         if (epoch <= changes_.back().epoch)
-            fail(SAB_E_ARGUMENT, "options.schedule_epochs[", i, "] = ", epoch,
-                 ": must be above the one before, ", changes_.back().epoch);
+            refuse_argument(named("options.schedule_epochs[", i, "]"), epoch,
+                            "must be above the one before, ", changes_.back().epoch);
         const std::span<const double> repeats(options.schedule_repeats + i * sources_.size(),
                                               sources_.size());
         check_repeats("options.schedule_repeats", i * sources_.size(), repeats);
@@ -404,22 +406,24 @@ std::vector<uint64_t> Mixture::proportions(uint64_t epoch) const {
 void Mixture::match_proportions(uint64_t epoch, std::span<const uint64_t> saved) const {
     const std::vector<uint64_t> own = proportions(epoch);
     const std::size_t sources = sources_.size(), before = own.size() - sources;
-    if (saved.size() <= before) fail(SAB_E_MISMATCH, "state: was saved without a mixture");
+    if (saved.size() <= before)
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved without a mixture");
     if (saved.size() != own.size())
-        fail(SAB_E_MISMATCH, "state: was saved with a mixture of ", saved.size() - before,
-             " sources, this sampler has ", sources);
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with a mixture of ",
+                   saved.size() - before, " sources, this sampler has ", sources);
     for (std::size_t s = 0; s < sources; ++s)
         if (saved[before + s] != own[before + s])
-            fail(SAB_E_MISMATCH, "state: was saved with other repeats: source ",
-                 std::string_view(sources_[s].name), " had ", number_of(saved[before + s]),
-                 " repeats in epoch ", epoch, ", this sampler has ", number_of(own[before + s]));
+            fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with other repeats: source ",
+                       std::string_view(sources_[s].name), " had ", number_of(saved[before + s]),
+                       " repeats in epoch ", epoch, ", this sampler has ",
+                       number_of(own[before + s]));
     if (saved[1] != own[1])
-        fail(SAB_E_MISMATCH,
-             "state: was saved with another schedule of repeats, though those of epoch ", epoch,
-             " are the same");
+        fail_about(SAB_E_MISMATCH, "state", no_value,
+                   "was saved with another schedule of repeats, though those of epoch ", epoch,
+                   " are the same");
     if (saved[0] != own[0])
-        fail(SAB_E_MISMATCH, "state: was saved with the seed ", saved[0],
-             " of the mixture, this sampler has ", own[0]);
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with the seed ", saved[0],
+                   " of the mixture, this sampler has ", own[0]);
 }
 
 namespace {
@@ -433,8 +437,8 @@ std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
     std::vector<int64_t> ids(options.all_sources, options.all_sources + options.all_source_count);
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || (i > 0 && ids[i] <= ids[i - 1]))
-            fail(SAB_E_ARGUMENT, "options.all_sources[", i, "] = ", ids[i],
-                 ": must be at least 0, and above the one before");
+            refuse_argument(named("options.all_sources[", i, "]"), ids[i],
+                            "must be at least 0, and above the one before");
     return ids;
 }
 
@@ -442,7 +446,7 @@ std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
 std::vector<int64_t> distinct_ids(std::span<const int64_t> ids) {
     std::vector<int64_t> known;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (ids[i] < 0) fail(SAB_E_ARGUMENT, "ids[", i, "] = ", ids[i], ": must be at least 0");
+        if (ids[i] < 0) refuse_argument(named("ids[", i, "]"), ids[i], "must be at least 0");
         const auto place = std::ranges::lower_bound(known, ids[i]);
         if (place != known.end() && *place == ids[i]) continue;
         check(known.size() < SAB_MAX_SOURCES, text("ids[", i, "]"), ids[i],
@@ -465,7 +469,8 @@ Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture
     for (std::size_t s = 0; s < sources.size(); ++s) {
         const std::size_t count = sources[s]->impl.count();
         if (count == 0 && !is_shard)
-            fail(SAB_E_ARGUMENT, "sources[", s, "]: has no sample: must have at least one");
+            refuse_argument(named("sources[", s, "]"), no_value,
+                            "has no sample: must have at least one");
         if (!is_shard) ids.push_back(static_cast<int64_t>(s));
         source_of.insert(source_of.end(), count, static_cast<uint16_t>(s));
     }
@@ -485,7 +490,7 @@ Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const auto place = std::ranges::lower_bound(known, ids[i]);
         if (place == known.end() || *place != ids[i])
-            fail(SAB_E_ARGUMENT, "ids[", i, "] = ", ids[i], ": must be one of options.all_sources");
+            refuse_argument(named("ids[", i, "]"), ids[i], "must be one of options.all_sources");
         source_of[i] = static_cast<uint16_t>(place - known.begin());
     }
     return sizes.dense().chosen_by(

@@ -114,7 +114,7 @@ private:
 std::vector<sab_mixture_report> report_sources(Sampler& sampler, const Progress& progress,
                                                std::size_t count) {
     const EpochChoice* const choice = sampler.choice();
-    if (choice == nullptr) fail(SAB_E_ARGUMENT, "sampler: its sizes are no mixture");
+    if (choice == nullptr) refuse_argument("sampler", no_value, "its sizes are no mixture");
     check(count == choice->sources(), "count", count, "must be the number of sources, ",
           choice->sources());
     const std::unique_ptr<Cursor> walk =

@@ -43,7 +43,7 @@ ColumnPacking::ColumnPacking(const Columns& sizes, const sab_packed_options& opt
                 balance->in_row(std::span(lengths.data(), items.columns), "pack.balance[0]"));
         }
         if (!std::isfinite(std::accumulate(costs.begin(), costs.end(), 0.0)))
-            fail(SAB_E_ARGUMENT, "pack.balance[0]: costs must have a finite sum");
+            refuse_argument("pack.balance[0]", no_value, "costs must have a finite sum");
     }
     add_facts(options);
     progress.report(sizes.count(), sizes.count());
@@ -55,7 +55,8 @@ void ColumnPacking::read(const Columns& sizes, const sab_packed_options& options
     items.sizes.resize(count * columns);
     std::vector<double> values(read_at_once);
     std::vector<bool> is_over(count);
-    std::string first_over;
+    NamedValue first_over;
+    uint32_t its_capacity = 0;
     std::size_t first_index = count;
     for (std::size_t j = 0; j < columns; ++j) {
         const std::string name = sizes.described(j);
@@ -65,8 +66,8 @@ void ColumnPacking::read(const Columns& sizes, const sab_packed_options& options
             for (std::size_t i = 0; i < part.size(); ++i) {
                 const std::size_t index = begin + i;
                 if (part[i] != std::floor(part[i]))
-                    fail(SAB_E_ARGUMENT, name, "[", index, "] = ", part[i],
-                         ": must be a whole number, since cumulative lengths are");
+                    refuse_argument(named(name, "[", index, "]"), part[i],
+                                    "must be a whole number, since cumulative lengths are");
                 if (part[i] <= items.capacities[j]) {
                     items.sizes[index * columns + j] = static_cast<uint32_t>(part[i]);
                     continue;
@@ -74,18 +75,20 @@ void ColumnPacking::read(const Columns& sizes, const sab_packed_options& options
                 is_over[index] = true;
                 if (index >= first_index) continue;
                 first_index = index;
-                first_over = text(name, "[", index, "] = ", part[i],
-                                  ": must be at most the capacity, ", items.capacities[j]);
+                first_over = {text(name, "[", index, "]"), text(part[i])};
+                its_capacity = items.capacities[j];
             }
         }
     }
     const auto over = static_cast<std::size_t>(std::ranges::count(is_over, true));
     if (over > 0 && options.oversize == SAB_OVERSIZE_ERROR)
-        fail(SAB_E_ARGUMENT, first_over, "; ", over, " of ", count,
-             " samples are over a capacity. Set pack.oversize to SAB_OVERSIZE_SKIP (1), or use "
-             "larger capacities");
+        refuse_argument(
+            first_over, "must be at most the capacity, ", its_capacity, "; ", over, " of ", count,
+            " samples are over a capacity. Set pack.oversize to SAB_OVERSIZE_SKIP (1), or use "
+            "larger capacities");
     if (over == count)
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count, " are over a capacity");
+        refuse_argument("sizes", no_value, "no sample is left: all ", count,
+                        " are over a capacity");
     if (over == 0) return;
     samples.reserve(count - over);
     for (uint32_t i = 0; i < count; ++i) {

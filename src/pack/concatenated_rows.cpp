@@ -18,7 +18,7 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     check(options.max_sequences == 0, "pack.max_sequences", options.max_sequences,
           "must be 0 with SAB_PACK_CONCAT, which cuts at the capacity only");
-    check(options.balance_count == 0, "number of pack.balance", options.balance_count,
+    check(options.balance_count == 0, "pack.balance_count", options.balance_count,
           "must be 0 with SAB_PACK_CONCAT, whose rows are all full");
     const Progress progress(options.progress, options.progress_ctx);
     auto read = std::make_shared<std::vector<uint32_t>>(sizes.count());
@@ -30,8 +30,8 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
         sizes.read(begin, part);
         for (std::size_t i = 0; i < part.size(); ++i) {
             if (part[i] != std::floor(part[i]) || part[i] > 0xFFFFFFFFu)
-                fail(SAB_E_ARGUMENT, "sizes[", begin + i, "] = ", part[i],
-                     ": must be a whole number up to 2^32 - 1");
+                refuse_argument(named("sizes[", begin + i, "]"), part[i],
+                                "must be a whole number up to 2^32 - 1");
             all[begin + i] = static_cast<uint32_t>(part[i]);
             total_ += all[begin + i];
         }

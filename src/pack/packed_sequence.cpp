@@ -37,9 +37,9 @@ struct KeptOptions {
         const sab_cost* const cost = given.balance[0];
         require(cost, "pack.balance[0]");
         if (cost->impl.is_callback())
-            fail(SAB_E_ARGUMENT,
-                 "pack.balance[0] is a callback: the rows of a mixture are made again in each "
-                 "epoch, and must have a cost of terms");
+            refuse_argument("pack.balance[0]", no_value,
+                            "is a callback: the rows of a mixture are made again in each epoch, "
+                            "and must have a cost of terms");
         kept_cost.reset(new sab_cost{{}, cost->impl, {nullptr, nullptr}, cost->columns});
         balance = kept_cost.get();
         options.balance = &balance;

@@ -333,16 +333,15 @@ void split(Packing& packing, const SizeCounts& counts, const sab_packed_options&
                        samples = counts.first_places[distinct + 1] - offset;
         const double size = counts.distinct_sizes[distinct];
         if (size != std::floor(size))
-            fail(SAB_E_ARGUMENT, std::string_view(described(counts, offset)),
-                 ": must be a whole number, since cumulative lengths are");
+            refuse_argument(named_size(counts, offset),
+                            "must be a whole number, since cumulative lengths are");
         if (size > packing.capacity && !packing.splits) {
             info.skipped = counts.count - offset;
             if (options.oversize == SAB_OVERSIZE_ERROR)
-                fail(
-                    SAB_E_ARGUMENT,
-                    std::string_view(described(counts, first_sample(counts, offset, counts.count))),
-                    ": must be at most the capacity, ", packing.capacity, "; ", info.skipped,
-                    " of ", counts.count,
+                refuse_argument(
+                    named_size(counts, first_sample(counts, offset, counts.count)),
+                    "must be at most the capacity, ", packing.capacity, "; ", info.skipped, " of ",
+                    counts.count,
                     " samples are longer. Set pack.oversize to SAB_OVERSIZE_SKIP (1) or "
                     "pack.split to 1, or use a larger capacity");
             break;
@@ -350,8 +349,8 @@ void split(Packing& packing, const SizeCounts& counts, const sab_packed_options&
         const Pieces pieces_here = pieces_of(size, packing.capacity);
         const uint64_t pieces = pieces_here.full + (pieces_here.has_rest ? 1 : 0);
         if (pieces > (most - info.sequences) / samples)
-            fail(SAB_E_ARGUMENT, "sizes: split into pieces of ", packing.capacity,
-                 " they are more than ", most);
+            refuse_argument("sizes", no_value, "split into pieces of ", packing.capacity,
+                            " they are more than ", most);
         info.sequences += pieces * samples;
         info.split += pieces_here.full > 0 ? samples : 0;
         info.total += size * static_cast<double>(samples);
@@ -363,10 +362,11 @@ void split(Packing& packing, const SizeCounts& counts, const sab_packed_options&
                 {pieces_here.rest, samples, {0, offset, 1, pieces_here.full * packing.capacity}});
     }
     if (sources.empty())
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", counts.count,
-             " are longer than the capacity, ", packing.capacity);
+        refuse_argument("sizes", no_value, "no sample is left: all ", counts.count,
+                        " are longer than the capacity, ", packing.capacity);
     // the lower bound counts tokens, and the room of as many bins as there are long sequences
-    check(info.total <= 0x1p62, "total of the sizes", info.total, "must be at most 2^62");
+    check(info.total <= 0x1p62, "sizes", no_value, "their sum is ", info.total,
+          ": must be at most 2^62");
     std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
     for (Source& source : sources) {
         const auto at = static_cast<uint32_t>(packing.segments.size());
@@ -433,7 +433,8 @@ void sort_by_cost(Packing& packing, std::span<const double> costs) {
                 packing.parts[part].count * costs[packing.parts[part].length];
         sum += static_cast<double>(packing.patterns[i].bins) * packing.patterns[i].cost;
     }
-    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, "pack.balance[0]: costs must have a finite sum");
+    if (!std::isfinite(sum))
+        refuse_argument("pack.balance[0]", no_value, "costs must have a finite sum");
     std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
 }
 
@@ -472,9 +473,10 @@ void check_pack_options(const sab_packed_options& options, std::span<const std::
     require(options.capacities, "pack.capacities");
     for (std::size_t j = 0; j < columns; ++j)
         if (options.capacities[j] < 1 || options.capacities[j] > largest_capacity)
-            fail(SAB_E_ARGUMENT, "pack.capacities[", j, "] = ", options.capacities[j],
-                 columns > 1 && !names[j].empty() ? text(" (", names[j], ")") : "",
-                 ": must be from 1 to 2^31 - 1");
+            refuse_argument(
+                named("pack.capacities[", j, "]"), options.capacities[j],
+                "must be from 1 to 2^31 - 1",
+                columns > 1 && !names[j].empty() ? text(", for column \"", names[j], "\"") : "");
     check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
     check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
           "pack.oversize", options.oversize,

@@ -161,8 +161,9 @@ void BatchSizes::refuse_fall(std::size_t budget, uint64_t count, const PerColumn
                                   short_ones = first_of(shorter, columns_);
     const double here = cost_of(cost, count, long_ones), before = cost_of(cost, count, short_ones);
     if (here < before * (1 - 1e-9))
-        fail(SAB_E_ARGUMENT, "options.budgets[", budget, "].cost: ", cost_text(count, long_ones),
-             " = ", here, " must not be less than ", cost_text(count, short_ones), " = ", before);
+        refuse_argument(named("options.budgets[", budget, "].cost"), no_value,
+                        cost_text(count, long_ones), " = ", here, " must not be less than ",
+                        cost_text(count, short_ones), " = ", before);
 }
 
 void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) const {
@@ -176,9 +177,10 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
             const std::span<const double> given = first_of(shortest, columns_);
             const double one = cost(1, given), two = cost(2, given);
             if (two < one)
-                fail(SAB_E_ARGUMENT, "options.budgets[", i, "].cost: ", cost_text(2, given), " = ",
-                     two, " is less than ", cost_text(1, given), " = ", one,
-                     ": its terms do not hold for lengths so short");
+                refuse_argument(named("options.budgets[", i, "].cost"), no_value,
+                                cost_text(2, given), " = ", two, " is less than ",
+                                cost_text(1, given), " = ", one,
+                                ": its terms do not hold for lengths so short");
             continue;
         }
         for (std::size_t j = 0; j < columns_; ++j) {

@@ -70,11 +70,12 @@ void BoxPlanner::refuse_oversize(uint64_t outside) const {
         }
     const bool have_indices = points_.order != nullptr,
                is_inside = options_.boundaries.empty() || boundary_of(of_point) != 0;
-    const std::string sample = have_indices ? text("sizes[", first, "]") : "a sample",
-                      sizes = lengths_text(samples_.cut(samples_.sizes_of(of_point)));
-    sab::refuse_oversize({outside, points_.count, text(sample, " = (", sizes, ")"),
-                          samples_.padded_of(of_point), is_inside, have_indices},
-                         batch_sizes_);
+    const NamedValue sample{
+        have_indices ? text("sizes[", first, "]") : "size",
+        text("(", lengths_text(samples_.cut(samples_.sizes_of(of_point))), ")")};
+    sab::refuse_oversize(
+        {outside, points_.count, sample, samples_.padded_of(of_point), is_inside, have_indices},
+        batch_sizes_);
 }
 
 /// The points as cells: each alone, or where there are too many, those whose sizes have nearly the

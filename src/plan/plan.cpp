@@ -67,10 +67,9 @@ static void check_any_batch(const PlanArrays& made) {
     };
     for (const Bucket& bucket : made.buckets)
         if (share(bucket) > share(*fullest)) fullest = &bucket;
-    fail(SAB_E_ARGUMENT,
-         "options.tail = SAB_TAIL_DROP (1): must leave a batch; no bucket fills one, "
-         "the fullest has ",
-         fullest->samples(), " of the ", fullest->batch_size, " samples of a batch");
+    refuse_argument("options.tail", "SAB_TAIL_DROP",
+                    "must leave a batch; no bucket fills one, the fullest has ", fullest->samples(),
+                    " of the ", fullest->batch_size, " samples of a batch");
 }
 
 /// Takes the arrays over; they live as long as the plan.

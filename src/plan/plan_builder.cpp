@@ -129,7 +129,7 @@ void PlanBuilder::check_any_left() const {
     if (boundaries_.empty() &&
         batch_sizes_.fits_alone(first_of(batch_sizes_.padded({&distinct_[0], 1}), 1)))
         refuse_fewest(count_, options());
-    refuse_all(count_, batch_sizes_, boundaries_.empty() ? described(counts_, 0) : "");
+    refuse_all(count_, batch_sizes_, boundaries_.empty() ? named_size(counts_, 0).in_words() : "");
 }
 
 void PlanBuilder::refuse_oversize() const {
@@ -145,7 +145,7 @@ void PlanBuilder::refuse_oversize() const {
         boundaries_.empty() || (size >= boundaries_.front() && size < boundaries_.back());
     sab::refuse_oversize({outside(),
                           count_,
-                          described(counts_, first),
+                          named_size(counts_, first),
                           {batch_sizes_.padded(size, 0)},
                           is_inside,
                           counts_.order != nullptr},

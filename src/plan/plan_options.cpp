@@ -21,11 +21,11 @@ std::vector<PerColumn> sorted_boundaries(std::span<const double> given) {
     std::vector<double> boundaries(given.begin(), given.end());
     for (std::size_t i = 0; i < boundaries.size(); ++i)
         if (std::isnan(boundaries[i]))
-            fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan: must be a number");
+            refuse_argument(named("options.boundaries[", i, "]"), "nan", "must be a number");
     std::ranges::sort(boundaries);
     if (const auto twin = std::ranges::adjacent_find(boundaries); twin != boundaries.end())
-        fail(SAB_E_ARGUMENT, "options.boundaries holds ", *twin,
-             " twice: boundaries must differ from each other");
+        refuse_argument("options.boundaries", no_value, *twin,
+                        " stands there twice: boundaries must differ from each other");
     std::vector<PerColumn> ends;
     ends.reserve(boundaries.size());
     for (const double boundary : boundaries) ends.push_back({boundary});
@@ -39,11 +39,11 @@ std::vector<PerColumn> corners(const double* given, std::size_t count, std::size
         for (std::size_t j = 0; j < columns; ++j) {
             corners[i][j] = given[i * columns + j];
             if (std::isnan(corners[i][j]))
-                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan in column ", j,
-                     ": must be a number");
+                refuse_argument(named("options.boundaries[", i, "][", j, "]"), "nan",
+                                "must be a number");
             if (i > 0 && corners[i][j] <= corners[0][j])
-                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = ", corners[i][j], " in column ",
-                     j, ": must be above the first one, ", corners[0][j]);
+                refuse_argument(named("options.boundaries[", i, "][", j, "]"), corners[i][j],
+                                "must be above the first one, ", corners[0][j]);
         }
     return corners;
 }
@@ -67,7 +67,7 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
     std::vector<uint64_t> sizes(own.begin(), own.end());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] == 0)
-            fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
+            refuse_argument(named("options.batch_sizes[", i, "]"), "0", "must be at least 1");
         // No plan has more samples. Sums of samples and batch sizes cannot overflow.
         sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
     }
@@ -143,7 +143,7 @@ std::vector<std::size_t> read_shapes(const sab_plan_options& given) {
           shapes.size(), "must be 0 or 1 without options.separate_by");
     for (std::size_t i = 0; i < shapes.size(); ++i)
         if (shapes[i] == 0)
-            fail(SAB_E_ARGUMENT, "options.max_shapes[", i, "] = 0: must be at least 1");
+            refuse_argument(named("options.max_shapes[", i, "]"), "0", "must be at least 1");
     return {shapes.begin(), shapes.end()};
 }
 
@@ -163,9 +163,7 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
       progress(given.progress, given.progress_ctx),
       threads(static_cast<std::size_t>(std::max<uint64_t>(given.threads, 1))) {
     if (given.budget_count == 0 && given.batch_size_count == 0)
-        fail(SAB_E_ARGUMENT,
-             "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
-             "must be given");
+        refuse_argument("options.budget_count", "0", "a budget or a batch size must be given");
     check_bucket_rule(given, columns.size());
     default_to(padding_target, 0.01);
     default_to(batch_size_multiple, 1);
@@ -189,9 +187,9 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
 void PlanOptions::check_kept_costs() const {
     for (std::size_t i = 0; i < budgets.size(); ++i)
         if (budgets[i].cost.is_callback())
-            fail(SAB_E_ARGUMENT, "options.budgets[", i,
-                 "].cost is a callback: the plan of a mixture is made again in each epoch, and "
-                 "must have costs of terms");
+            refuse_argument(named("options.budgets[", i, "].cost"), no_value,
+                            "is a callback: the plan of a mixture is made again in each epoch, and "
+                            "must have costs of terms");
 }
 
 std::span<const int64_t> ids_of(const sab_plan_options& given, std::size_t count) {

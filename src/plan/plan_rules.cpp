@@ -96,28 +96,29 @@ void refuse_oversize(const Outside& outside, const BatchSizes& batch_sizes) {
     else
         rule = text("must be at least the first boundary, ", boundaries.front()[0],
                     ", and below the last, ", boundaries.back()[0]);
-    fail(SAB_E_ARGUMENT, std::string_view(outside.first), ": ", std::string_view(rule), "; ",
-         outside.samples, " of ", outside.of, " samples are ",
-         boundaries.empty() ? "over the budget" : "outside the boundaries or over the budget",
-         ". Set options.oversize to SAB_OVERSIZE_SKIP (1)",
-         outside.have_indices ? " or SAB_OVERSIZE_SINGLE (2)" : "",
-         boundaries.empty() ? ", or use a larger budget"
-                            : ", or use other boundaries or a larger budget");
+    refuse_argument(
+        outside.first, rule, "; ", outside.samples, " of ", outside.of, " samples are ",
+        boundaries.empty() ? "over the budget" : "outside the boundaries or over the budget",
+        ". Set options.oversize to SAB_OVERSIZE_SKIP (1)",
+        outside.have_indices ? " or SAB_OVERSIZE_SINGLE (2)" : "",
+        boundaries.empty() ? ", or use a larger budget"
+                           : ", or use other boundaries or a larger budget");
 }
 
 void refuse_all(uint64_t samples, const BatchSizes& batch_sizes, const std::string& smallest) {
     const bool has_boundaries = !batch_sizes.options().boundaries.empty();
-    fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", samples,
-         has_boundaries ? " are outside the boundaries or over the " : " are over the ",
-         batch_sizes.limits(), smallest.empty() ? "" : ", also the smallest, ",
-         std::string_view(smallest),
-         has_boundaries ? "; use other boundaries or a larger budget" : "; use a larger budget");
+    refuse_argument(
+        "sizes", no_value, "no sample is left: all ", samples,
+        has_boundaries ? " are outside the boundaries or over the " : " are over the ",
+        batch_sizes.limits(), smallest.empty() ? "" : ", also the smallest, ",
+        std::string_view(smallest),
+        has_boundaries ? "; use other boundaries or a larger budget" : "; use a larger budget");
 }
 
 void refuse_fewest(uint64_t samples, const PlanOptions& options) {
-    fail(SAB_E_ARGUMENT, "options.min_batch_size = ", options.min_batch_size,
-         ": no batch has so many of the ", samples,
-         " samples; use a smaller one or a larger budget");
+    refuse_argument("options.min_batch_size", options.min_batch_size,
+                    "no batch has so many of the ", samples,
+                    " samples; use a smaller one or a larger budget");
 }
 
 }  // namespace sab

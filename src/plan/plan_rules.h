@@ -44,7 +44,7 @@ void check_shapes(std::size_t shapes, std::size_t fewest);
 /// Samples that are outside the boundaries or over a budget.
 struct Outside {
     uint64_t samples, of;
-    std::string first;    ///< described
+    NamedValue first;     ///< sample
     PerColumn padded;     ///< lengths of the first
     bool is_over_budget;  ///< the first; otherwise it is outside the boundaries
     bool have_indices;

@@ -16,7 +16,7 @@ namespace {
 /// The memory under sizes is the caller's or a mapped file. Whatever happens to it meanwhile,
 /// nothing is written outside of an array.
 [[noreturn, gnu::cold]] void fail_changed() {
-    fail(SAB_E_ARGUMENT, "sizes: were changed while they were read");
+    refuse_argument("sizes", no_value, "were changed while they were read");
 }
 
 struct Range {
@@ -232,10 +232,10 @@ Sorted sort_by_radix(const Sizes& sizes, const Parts& parts, bool with_order,
 
 }  // namespace
 
-std::string described(const SizeCounts& counts, uint64_t place) {
+NamedValue named_size(const SizeCounts& counts, uint64_t place) {
     const double size = counts.distinct_sizes[counts.distinct_at(place)];
-    if (counts.order == nullptr) return text("a size = ", size);
-    return text("sizes[", counts.order[place], "] = ", size);
+    return {counts.order == nullptr ? "size" : text("sizes[", counts.order[place], "]"),
+            text(size)};
 }
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress,

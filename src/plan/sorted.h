@@ -67,8 +67,8 @@ inline uint64_t first_sample(const SizeCounts& counts, uint64_t begin, uint64_t 
                                  counts.order);
 }
 
-/// "sizes[3] = 17" for the sample at a place; "a size = 17" if the indices are not known.
-std::string described(const SizeCounts& counts, uint64_t place);
+/// "sizes[3]" and its size for the sample at a place; "size" if the indices are not known.
+NamedValue named_size(const SizeCounts& counts, uint64_t place);
 
 /// The distinct sizes of the samples of an epoch, without their order; none where sizes are not
 /// whole numbers in a narrow range, which must be sorted.

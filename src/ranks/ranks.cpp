@@ -17,7 +17,7 @@ uint64_t number_in(const char* name, const char* value) {
     const char* const end = value + std::strlen(value);
     const auto [rest, error] = std::from_chars(value, end, number);
     if (error != std::errc() || rest != end || value == end)
-        fail(SAB_E_ARGUMENT, name, " = \"", value, "\": must be a whole number");
+        refuse_argument(name, Quoted(value), "must be a whole number");
     return number;
 }
 
@@ -108,8 +108,9 @@ std::pair<uint64_t, uint64_t> ranks_from_environment() {
         const char* const size = std::getenv(size_name);
         if (rank == nullptr && size == nullptr) continue;
         if (rank == nullptr || size == nullptr)
-            fail(SAB_E_ARGUMENT, "the environment has ", rank != nullptr ? rank_name : size_name,
-                 " and no ", rank != nullptr ? size_name : rank_name, ": both must be set");
+            refuse_argument(rank != nullptr ? rank_name : size_name, rank != nullptr ? rank : size,
+                            "the environment has no ", rank != nullptr ? size_name : rank_name,
+                            ": both must be set");
         const uint64_t own = number_in(rank_name, rank), all = number_in(size_name, size);
         check(own < all, rank_name, own, "must be below ", size_name, " = ", all);
         return {own, all};
@@ -122,12 +123,12 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
     check(axes >= 1, "axes", axes, "must be at least 1");
     uint64_t all = 1;
     for (std::size_t i = 0; i < axes; ++i) {
-        if (shape[i] < 1) fail(SAB_E_ARGUMENT, "shape[", i, "] = 0: must be at least 1");
+        if (shape[i] < 1) refuse_argument(named("shape[", i, "]"), "0", "must be at least 1");
         if (is_data[i] != 0 && is_data[i] != 1)
-            fail(SAB_E_ARGUMENT, "is_data[", i, "] = ", is_data[i], ": must be 0 or 1");
+            refuse_argument(named("is_data[", i, "]"), is_data[i], "must be 0 or 1");
         if (shape[i] > largest_world_size / all)
-            fail(SAB_E_ARGUMENT, "shape[", i, "] = ", shape[i],
-                 ": the mesh must have fewer than 2^32 processes");
+            refuse_argument(named("shape[", i, "]"), shape[i],
+                            "the mesh must have fewer than 2^32 processes");
         all *= shape[i];
     }
     check(rank < all, "rank", rank, "must be below the number of processes in the mesh, ", all);
@@ -147,10 +148,12 @@ namespace {
 void check_greetings(std::span<const Greeting> greetings) {
     for (std::size_t i = 0; i < greetings.size(); ++i) {
         if (greetings[i].rank != i)
-            fail(SAB_E_MISMATCH, "all_gather: slot ", i, " holds rank ", greetings[i].rank);
+            fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", i, " holds rank ",
+                       greetings[i].rank);
         if (greetings[i].status != SAB_OK)
-            fail(SAB_E_MISMATCH, "ranks: rank ", i, " could not save the state of its sampler: ",
-                 sab_status_name(greetings[i].status));
+            fail_about(
+                SAB_E_MISMATCH, "ranks", no_value, "rank ", i,
+                " could not save the state of its sampler: ", sab_status_name(greetings[i].status));
     }
     if (std::ranges::all_of(greetings, [&](const Greeting& each) {
             return each.order_version == greetings[0].order_version;
@@ -158,7 +161,8 @@ void check_greetings(std::span<const Greeting> greetings) {
         return;
     std::vector<uint64_t> versions;
     for (const Greeting& each : greetings) versions.push_back(each.order_version);
-    fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd_ones("order version", versions)));
+    fail_about(SAB_E_MISMATCH, "ranks", no_value,
+               std::string_view(odd_ones("order version", versions)));
 }
 
 }  // namespace
@@ -190,21 +194,21 @@ void check_ranks(Sampler& sampler, const Ranks& ranks) {
         std::ranges::transform(told, values.begin(),
                                [&](const Told& each) { return each.*field.value; });
         if (const std::string odd = odd_ones(field.name, values); !odd.empty())
-            fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
+            fail_about(SAB_E_MISMATCH, "ranks", no_value, std::string_view(odd));
     }
     // each has a shard of its own
     if (sampler.kind() == kind_of("sab_sharded_sampler_new")) return;
     if (mine.world_size != ranks.world_size)
-        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.world_size,
-             ", but there are ", ranks.world_size, " ranks");
+        fail_about(SAB_E_MISMATCH, "ranks", no_value, "their samplers have world size ",
+                   mine.world_size, ", but there are ", ranks.world_size, " ranks");
     for (std::size_t i = 0; i < told.size(); ++i) {
         if (told[i].rank >= ranks.world_size)
-            fail(SAB_E_MISMATCH, "all_gather: slot ", i, " holds rank ", told[i].rank, " of ",
-                 ranks.world_size, ", which no rank gave");
+            fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", i, " holds rank ",
+                       told[i].rank, " of ", ranks.world_size, ", which no rank gave");
         uint64_t& other = seen_at[told[i].rank];
         if (other < ranks.world_size)
-            fail(SAB_E_MISMATCH, "ranks: the samplers of ranks ", other, " and ", i,
-                 " were both made with rank ", told[i].rank);
+            fail_about(SAB_E_MISMATCH, "ranks", no_value, "the samplers of ranks ", other, " and ",
+                       i, " were both made with rank ", told[i].rank);
         other = i;
     }
 }

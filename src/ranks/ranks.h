@@ -30,7 +30,7 @@ struct Ranks {
     /// has.
     template <class Item>
     void gather(std::span<const Item> mine, std::span<Item> all) const {
-        set_last_error(SAB_OK, "", 0);
+        set_last_error(SAB_OK, "");
         const int32_t code = called_back("all_gather", [&] {
             return all_gather(ctx, mine.data(), mine.size_bytes(), all.data());
         });
@@ -41,9 +41,9 @@ struct Ranks {
                         text("all_gather failed with code ", code, why.empty() ? "" : ": ", why),
                         code);
         if (std::memcmp(all.data() + rank * mine.size(), mine.data(), mine.size_bytes()) != 0)
-            fail(SAB_E_MISMATCH, "all_gather: slot ", rank, " of ", world_size,
-                 " does not hold the bytes that rank ", rank,
-                 " gave: all must be filled in the order of the ranks");
+            fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", rank, " of ", world_size,
+                       " does not hold the bytes that rank ", rank,
+                       " gave: all must be filled in the order of the ranks");
     }
 
     /// Reports a failure to the other ranks. Without memory for their answers it uses the stack,

@@ -69,13 +69,14 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
             fail_as(r, shards[r].status,
                     shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH);
         if (shards[r].options != mine.options)
-            fail(SAB_E_MISMATCH,
-                 "plan: its options, the seed, the epoch, the world size, the micro-batches or the "
-                 "mixture (its sources, repeats, schedule and seed) are not the same on ranks ",
-                 ranks.rank, " and ", r);
+            fail_about(
+                SAB_E_MISMATCH, "plan", no_value,
+                "its options, the seed, the epoch, the world size, the micro-batches or the "
+                "mixture (its sources, repeats, schedule and seed) are not the same on ranks ",
+                ranks.rank, " and ", r);
         if (shards[r].distinct_count > largest_sample_count)
-            fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", shards[r].distinct_count,
-                 " distinct sizes, which no rank gave");
+            fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", r, " holds ",
+                       shards[r].distinct_count, " distinct sizes, which no rank gave");
         most_distinct = std::max(most_distinct, shards[r].distinct_count);
     }
     check(most_distinct > 0, "sizes.count", 0, "must be at least 1 on some rank");
@@ -87,15 +88,16 @@ void check_ids(const Columns& sizes, const sab_plan_options& options) {
     if (options.separate_by == nullptr) return;
     const EpochChoice* const choice = sizes.choice().get();
     if (choice == nullptr)
-        fail(SAB_E_ARGUMENT, "plan.separate_by_count = ", options.separate_by_count,
-             ": must be 0 for samples that are spread over ranks, unless they are a mixture");
+        refuse_argument(
+            "plan.separate_by_count", options.separate_by_count,
+            "must be 0 for samples that are spread over ranks, unless they are a mixture");
     check(options.separate_by_count == sizes.count(), "plan.separate_by_count",
           options.separate_by_count, "must be the number of samples, ", sizes.count());
     for (std::size_t i = 0; i < sizes.count(); ++i)
         if (const int64_t id = choice->id(choice->source_of()[i]); options.separate_by[i] != id)
-            fail(SAB_E_ARGUMENT, "plan.separate_by[", i, "] = ", options.separate_by[i],
-                 ": must be the id of the sample's source, ", id,
-                 ", for samples that are spread over ranks");
+            refuse_argument(named("plan.separate_by[", i, "]"), options.separate_by[i],
+                            "must be the id of the sample's source, ", id,
+                            ", for samples that are spread over ranks");
 }
 
 /// Checks what this rank has before any other hears of it.
@@ -238,10 +240,11 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
     if (failure) std::rethrow_exception(failure);
     for (std::size_t r = 0; r < plans.size(); ++r)
         if (plans[r].plan != made.plan)
-            fail(SAB_E_MISMATCH, "plan: rank ", r,
-                 plans[r].plan == 0 ? " could not make it"
-                                    : " made another one; options match; check that the cost is "
-                                      "the same on all ranks");
+            fail_about(SAB_E_MISMATCH, "plan", no_value, "rank ", r,
+                       plans[r].plan == 0
+                           ? " could not make it"
+                           : " made another one; options match; check that the cost is "
+                             "the same on all ranks");
     if (sequence != nullptr)
         sequence->set_fingerprint(XXH3_64bits(plans.data(), plans.size() * sizeof(Made)));
     return sampler;

@@ -19,8 +19,9 @@ void read_slot(std::size_t slot, std::span<const Bar> bars, std::span<const Told
     for (const auto& [size_low, size_high, source] : told) {
         const uint32_t distinct = size_low | uint32_t{size_high} << 16;
         if (distinct >= bars.size() || left[distinct] == 0 || source >= sources)
-            fail(SAB_E_MISMATCH, "all_gather: slot ", slot, " holds a sample of source ", source,
-                 " with size number ", distinct, ", which no rank gave");
+            fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", slot,
+                       " holds a sample of source ", source, " with size number ", distinct,
+                       ", which no rank gave");
         --left[distinct];
         sizes.push_back(bars[distinct].size);
         source_of.push_back(source);

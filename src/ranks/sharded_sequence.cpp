@@ -18,8 +18,8 @@ std::vector<uint64_t> count_samples(const Histograms& histograms) {
             const bool ascends = i == 0 || bar.size > bars[i - 1].size;
             if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 &&
                   bar.count <= largest_sample_count))
-                fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", bar.count,
-                     " samples of size ", bar.size, ", which no rank gave");
+                fail_about(SAB_E_MISMATCH, "all_gather", no_value, "slot ", r, " holds ", bar.count,
+                           " samples of size ", bar.size, ", which no rank gave");
             counts[r] += bar.count;
             all += bar.count;
             check(all <= largest_sample_count, "sizes.count", all,

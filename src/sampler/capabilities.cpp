@@ -79,12 +79,11 @@ uint64_t need_batch_count(const Sampler& sampler, const char* function) {
 
 void need_kind(const Sampler& sampler, const char* constructor) {
     if (sampler.kind() != kind_of(constructor))
-        fail(SAB_E_ARGUMENT, "sampler: must be one of ", constructor);
+        refuse_argument("sampler", no_value, "must be one of ", constructor);
 }
 
 void set_limit(Sampler& sampler, std::size_t index, double limit) {
-    check(limit >= 0 && std::isfinite(limit), "limit", limit,
-          "must be finite and above 0 (0: the plan's own)");
+    check(limit >= 0 && std::isfinite(limit), "limit", limit, "must be finite and not negative");
     need_lowerable(sampler, index, "sab_sampler_set_budget").prepare_limit(index, limit).commit();
 }
 

@@ -144,14 +144,13 @@ void Cursor::go_to_epoch(uint64_t epoch) {
 void Cursor::check_any_step() const {
     if (schedule_.end > 0) return;
     if (fewest() > 1)
-        fail(SAB_E_ARGUMENT, "options.world_size = ", options_.world_size,
-             ": must be so small that epoch ", epoch(), " has ", fewest(),
-             " samples, the plan's min_batch_size, for each rank");
+        refuse_argument("options.world_size", options_.world_size, "must be so small that epoch ",
+                        epoch(), " has ", fewest(),
+                        " samples, the plan's min_batch_size, for each rank");
     if (options_.last_step == SAB_LAST_STEP_DROP)
-        fail(SAB_E_ARGUMENT,
-             "options.last_step = SAB_LAST_STEP_DROP (1): must leave a step; epoch ", epoch(),
-             " does not fill one: options.world_size = ", options_.world_size,
-             ", options.micro_batches = ", options_.micro_batches);
+        refuse_argument("options.last_step", "SAB_LAST_STEP_DROP", "must leave a step; epoch ",
+                        epoch(), " does not fill one: options.world_size = ", options_.world_size,
+                        ", options.micro_batches = ", options_.micro_batches);
 }
 
 /// The batches that the ranks take.

@@ -22,8 +22,8 @@ public:
             for (std::size_t i = 0; i < count; ++i) {
                 const int64_t index = made->at(i);
                 if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
-                    fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index,
-                         ": must be from 0 to below the number of sizes, ", sizes.count());
+                    refuse_argument(named("indices[", i, "]"), index,
+                                    "must be from 0 to below the number of sizes, ", sizes.count());
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
                 if (size > limit) {
@@ -69,7 +69,8 @@ public:
             batch.fill(count, [&](uint64_t) {
                 for (;;) {
                     if (offset >= end)
-                        fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
+                        refuse_argument("sizes", no_value,
+                                        "were changed while a sampler used them");
                     const int64_t index = made_->at(offset++);
                     const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
                     if (size > limit_) continue;

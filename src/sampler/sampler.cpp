@@ -14,9 +14,9 @@ sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {
 
 static void need_shown(const sab_sampler& sampler) {
     if (sampler.shown.changes != sampler.impl->changes())
-        fail(SAB_E_ARGUMENT,
-             "sampler: shows no batch: the last call must be a successful sab_next_batch() or "
-             "sab_sampler_at()");
+        refuse_argument("sampler", no_value,
+                        "shows no batch: the last call must be a successful sab_next_batch() or "
+                        "sab_sampler_at()");
 }
 
 sab_rows shown_rows(sab_sampler& sampler) {

@@ -95,23 +95,26 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
                                  uint64_t fingerprint, const EpochChoice* choice, OrderState& order,
                                  std::span<std::byte> body) {
     if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
-        fail(SAB_E_FORMAT, "state: is not the state of a sampler: must begin with \"SABS\"");
+        fail_about(SAB_E_FORMAT, "state", no_value,
+                   "is not the state of a sampler: must begin with \"SABS\"");
     StateHeader header{};
     std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
     if (header.version != state_version)
-        fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ",
-             state_version);
+        fail_about(SAB_E_FORMAT, "state", no_value, "has version ", header.version,
+                   ", this library reads ", state_version);
     const auto check_size = [&](std::size_t size) {
         if (state.size() != size)
-            fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", size);
+            fail_about(SAB_E_FORMAT, "state", no_value, "has ", state.size(), " bytes, must have ",
+                       size);
     };
     check_size(std::max<std::size_t>(header.length, sizeof header));
     if (header.checksum != checksum_of(state))
-        fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+        fail_about(SAB_E_FORMAT, "state", no_value, "its checksum does not match: it is damaged");
     const Kind own = find_kind(static_cast<uint32_t>(kind));
     if (header.kind != static_cast<uint32_t>(kind))
-        fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler: it is of ",
-             find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
+        fail_about(SAB_E_MISMATCH, "state", no_value,
+                   "was saved by another kind of sampler: it is of ",
+                   find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
     auto saved = state.subspan(sizeof header);
     for (const auto part : {std::as_writable_bytes(std::span(&order, 1)), body}) {
         const std::size_t size = std::min(saved.size(), part.size());
@@ -124,8 +127,9 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
     if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint)
         choice->match_proportions(order.epoch, numbers_in(chosen));
     if (header.fingerprint != fingerprint)
-        fail(SAB_E_MISMATCH, "state: was saved with ", own.difference, ": fingerprint ",
-             header.fingerprint, ", this sampler has ", fingerprint, own.way);
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with ", own.difference,
+                   ": fingerprint ", header.fingerprint, ", this sampler has ", fingerprint,
+                   own.way);
     const std::size_t own_chosen =
         has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
     check_consistent(numbers == header.numbers);
@@ -136,16 +140,16 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {
     if (saved != own)
-        fail(SAB_E_MISMATCH, "state: was saved with ", what, " ", saved, ", this sampler has ",
-             own);
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with ", what, " ", saved,
+                   ", this sampler has ", own);
 }
 
 void match_order(const OrderState& saved, const SamplerOptions& options) {
     match_state("order version", saved.version, order_version);
     match_state("seed", saved.seed, options.seed);
     if (saved.last_step != options.last_step)
-        fail(SAB_E_MISMATCH, "state: was saved with last_step ", name_of(saved.last_step),
-             ", this sampler has ", name_of(options.last_step));
+        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with last_step ",
+                   name_of(saved.last_step), ", this sampler has ", name_of(options.last_step));
     check_consistent(saved.world_size >= 1 && saved.world_size <= largest_world_size &&
                      saved.micro_batches >= 1 && saved.micro_batches <= most_micro_batches);
     check_consistent(saved.position <= uint64_t{1} << 62 && saved.has_ended <= 1);
@@ -153,7 +157,8 @@ void match_order(const OrderState& saved, const SamplerOptions& options) {
 
 void check_consistent(bool is_sound) {
     if (!is_sound)
-        fail(SAB_E_FORMAT, "state: its position is not one of this epoch; the state is damaged");
+        fail_about(SAB_E_FORMAT, "state", no_value,
+                   "its position is not one of this epoch; the state is damaged");
 }
 
 }  // namespace sab

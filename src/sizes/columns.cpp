@@ -47,7 +47,7 @@ void check_column_name(std::string_view argument, std::string_view name) {
     const bool is_plain = std::ranges::none_of(
         name, [](char letter) { return static_cast<unsigned char>(letter) < ' '; });
     check(!name.empty() && name.size() <= SAB_MAX_COLUMN_NAME && is_plain && is_utf8(name),
-          argument, text("\"", name, "\""), "must have 1 to ", SAB_MAX_COLUMN_NAME,
+          argument, Quoted{name}, "must have 1 to ", SAB_MAX_COLUMN_NAME,
           " bytes of UTF-8, without control characters");
 }
 
@@ -76,17 +76,18 @@ Columns Columns::together(std::span<const sab_sizes* const> columns) {
         made.columns_.push_back(column.only(place));
         made.names_.push_back(column.names_[0]);
         const std::string& name = made.names_.back();
-        const std::string label = name.empty() ? place : text(place, " (\"", name, "\")");
+        const std::string quoted = name.empty() ? "" : text("\"", name, "\" ");
         if (column.count() != made.count())
-            fail(SAB_E_ARGUMENT, label, " has ", column.count(),
-                 " samples: must have as many as columns[0], ", made.count());
+            refuse_argument(place, no_value, quoted, "has ", column.count(),
+                            " samples: must have as many as columns[0], ", made.count());
         if (name.empty() != made.names_[0].empty())
-            fail(SAB_E_ARGUMENT, label, name.empty() ? " has no name" : " has a name",
-                 ": all columns must have a name, or none");
+            refuse_argument(place, no_value, quoted, name.empty() ? "has no name" : "has a name",
+                            ": all columns must have a name, or none");
         const auto first = std::ranges::find(made.names_, name);
         if (!name.empty() && first + 1 != made.names_.end())
-            fail(SAB_E_ARGUMENT, label, " has the name of columns[", first - made.names_.begin(),
-                 "]: no two columns may have the same name");
+            refuse_argument(place, no_value, quoted, "has the name of columns[",
+                            first - made.names_.begin(),
+                            "]: no two columns may have the same name");
     }
     made.describe();
     return made;
@@ -99,10 +100,9 @@ Columns Columns::join(std::span<const sab_sizes* const> parts, std::string_view 
         require(parts[i], place);
         parts[i]->impl.refuse_choice(place);
         if (parts[i]->impl.names_ != parts[0]->impl.names_)
-            fail(SAB_E_ARGUMENT, std::string_view(place), " has ",
-                 std::string_view(columns_listed(parts[i]->impl.names_)),
-                 ": must have the columns of ", name, "[0], ",
-                 std::string_view(columns_listed(parts[0]->impl.names_)));
+            refuse_argument(place, no_value, "has ", columns_listed(parts[i]->impl.names_),
+                            ": must have the columns of ", name, "[0], ",
+                            std::string_view(columns_listed(parts[0]->impl.names_)));
     }
     Columns made;
     made.names_ = parts.empty() ? std::vector<std::string>(1) : parts[0]->impl.names_;
@@ -147,8 +147,7 @@ std::string Columns::described(std::size_t column) const {
 
 void Columns::need_one_column(std::string_view name) const {
     if (size() > 1)
-        fail(SAB_E_ARGUMENT, name, " has ", std::string_view(columns_listed(names_)),
-             ": must have one");
+        refuse_argument(name, no_value, "has ", columns_listed(names_), ": must have one");
 }
 
 const Sizes& Columns::only(std::string_view name) const {
@@ -159,16 +158,16 @@ const Sizes& Columns::only(std::string_view name) const {
 
 void Columns::refuse_choice(std::string_view name) const {
     if (choice_ != nullptr)
-        fail(SAB_E_ARGUMENT, name,
-             " is a mixture: must be the sizes of one data set. Plans, packed, balanced and "
-             "sharded samplers take mixtures");
+        refuse_argument(name, no_value,
+                        "is a mixture: must be the sizes of one data set. Plans, packed, balanced "
+                        "and sharded samplers take mixtures");
 }
 
 void Columns::refuse_shard() const {
     if (choice_ != nullptr && choice_->is_shard())
-        fail(SAB_E_ARGUMENT,
-             "sizes: are a mixture of one shard, with all_sources: only sharded samplers, which "
-             "have all shards, take it");
+        refuse_argument("sizes", no_value,
+                        "are a mixture of one shard, with all_sources: only sharded samplers, "
+                        "which have all shards, take it");
 }
 
 void Columns::describe() {

@@ -201,9 +201,7 @@ std::size_t dtype_size(sab_dtype dtype) {
         case SAB_INT64:
         case SAB_UINT64:
         case SAB_FLOAT64: return 8;
-        default:
-            fail(SAB_E_ARGUMENT, "dtype = ", dtype,
-                 ": must be one of SAB_INT8 (1) to SAB_FLOAT64 (10)");
+        default: refuse_argument("dtype", dtype, "must be one of SAB_INT8 (1) to SAB_FLOAT64 (10)");
     }
 }
 
@@ -348,7 +346,7 @@ void Sizes::refuse(std::size_t first, std::size_t count, std::string_view name) 
                 sab::visit(chunks_[c],
                            [&](auto view) { checked_size(view[i - first_[c]], i, name); });
     }
-    fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
+    refuse_argument(name, no_value, "were changed while they were read");
 }
 
 void Sizes::read(std::size_t first, std::span<double> values, std::string_view name) const {

@@ -40,11 +40,11 @@ template <class Number>
 double checked_size(Number number, std::size_t index, std::string_view name = "sizes") {
     const double size = static_cast<double>(number);
     if (!is_size(number)) [[unlikely]] {
-        const char* rule = std::isnan(size)   ? ": must be a number"
-                           : std::isinf(size) ? ": must be finite"
-                           : size < 0         ? ": must not be negative"
-                                              : ": must be at most 2^53";
-        fail(SAB_E_ARGUMENT, name, "[", index, "] = ", number, rule);
+        const char* rule = std::isnan(size)   ? "must be a number"
+                           : std::isinf(size) ? "must be finite"
+                           : size < 0         ? "must not be negative"
+                                              : "must be at most 2^53";
+        refuse_argument(named(name, "[", index, "]"), number, rule);
     }
     return size + 0.0;  // -0.0 becomes 0.0
 }

@@ -68,12 +68,14 @@ void Doubts::look_at_list(bool holds_one_list) {
 
 void Doubts::settle(std::string_view of) const {
     if (doubts_texts_ && numbers_ >= (has_empty_ ? 2 : 1))
-        fail(SAB_E_ARGUMENT, "options.text_unit = SAB_TEXT_BYTES: all texts of ", of,
-             " are numbers, such as \"", std::string_view(number_),
-             "\": SAB_TEXT_VALUE reads them as numbers, SAB_TEXT_ALL_BYTES counts their bytes");
+        refuse_argument(
+            "options.text_unit", "SAB_TEXT_BYTES", "all texts of ", of, " are numbers, such as \"",
+            std::string_view(number_),
+            "\": SAB_TEXT_VALUE reads them as numbers, SAB_TEXT_ALL_BYTES counts their bytes");
     if (doubts_lists_ && has_list_)
-        fail(SAB_E_ARGUMENT, of,
-             ": each list holds a single list, of the shape (1, length): must be lists of values");
+        refuse_argument(
+            of, no_value,
+            "each list holds a single list, of the shape (1, length): must be lists of values");
 }
 
 }  // namespace sab

@@ -60,12 +60,12 @@ MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
     check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
           "must be from 8 to 65536");
     if (sampler_.plan().budget_count() == 0)
-        fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
+        fail_about(SAB_E_UNSUPPORTED, "sampler", no_value,
+                   "its plan has no budget that could be lowered");
     budget_ = options.limit > 0 ? options.limit : probe_->read().total;
     if (budget_ < 0)
-        fail(SAB_E_ARGUMENT,
-             "options.limit = 0: the probe does not know the device's total: a limit must be "
-             "given");
+        refuse_argument("options.limit", "0",
+                        "the probe does not know the device's total: a limit must be given");
     window_.reserve(options.window);
 }
 

@@ -29,8 +29,8 @@ void check_options(const sab_max_batch_options& options) {
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
         if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
-            fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length,
-                 ": must be finite and above 0");
+            refuse_argument(named("options.lengths[", i, "]"), length,
+                            "must be finite and above 0");
 }
 
 /// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails
@@ -49,9 +49,8 @@ public:
         rng_.emplace(probe_);
         const sab_probe_stats stats = probe_.read();
         if (options_.limit == 0 && stats.total < 0)
-            fail(SAB_E_ARGUMENT,
-                 "options.limit = 0: the probe does not know the device's total: a limit must be "
-                 "given");
+            refuse_argument("options.limit", "0",
+                            "the probe does not know the device's total: a limit must be given");
         budget_ = least_of({options_.limit > 0 ? options_.limit : stats.total, 0})[0];
     }
 

@@ -19,12 +19,12 @@ ChunkedStep step_in_chunks(Probe& probe, uint64_t count,
         for (uint64_t i = 0; i < count; ++i) {
             const double weight = options.sample_weights[i];
             if (!(weight >= 0 && std::isfinite(weight)))
-                fail(SAB_E_ARGUMENT, "options.sample_weights[", i, "] = ", weight,
-                     ": must be finite and not negative");
+                refuse_argument(named("options.sample_weights[", i, "]"), weight,
+                                "must be finite and not negative");
             sum += weight;
         }
-        check(sum > 0 && std::isfinite(sum), "the sum of options.sample_weights", sum,
-              "must be finite and above 0");
+        check(sum > 0 && std::isfinite(sum), "options.sample_weights", no_value, "their sum is ",
+              sum, ": ", "must be finite and above 0");
         for (uint64_t i = 0; i < count; ++i) weights.push_back(options.sample_weights[i] / sum);
     }
     ChunkedStep step{options.chunk_size == 0 ? count : std::min(options.chunk_size, count), 0};

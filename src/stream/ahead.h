@@ -104,9 +104,9 @@ public:
 
     void save(StateWriter& state) const override {
         if (is_reading_)
-            fail(SAB_E_ARGUMENT,
-                 "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or "
-                 "restore an earlier state");
+            refuse_argument("stream", no_value,
+                            "failed while it read ahead: call sab_stream_next() until it succeeds, "
+                            "or restore an earlier state");
         const bool has_window = windows_since_ > 0;
         state.bytes(has_window ? before_ : state_of(*source_));
         state.generator((has_window ? random_before_ : random_).generator());
@@ -251,8 +251,9 @@ private:
         if (!over) return false;
         const std::string record = text("record ", number, " of ", over->size);
         if (limit_.oversize == SAB_OVERSIZE_ERROR)
-            fail(SAB_E_ARGUMENT, std::string_view(record), ": must be at most ", over->limit,
-                 ". Set options.oversize to ", limit_.choices, ", or use a larger one");
+            refuse_argument(named("record ", number), no_value, "has ", over->size,
+                            ": must be at most ", over->limit, ". Set options.oversize to ",
+                            limit_.choices, ", or use a larger one");
         items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(checked_));
         sizes_.resize(checked_);
         if (skipped_++ == 0)

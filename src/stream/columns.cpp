@@ -23,8 +23,8 @@ void RecordSizes::add(const sab_record& record, uint64_t number) {
         if (!is_size(sizes[j])) checked_size(sizes[j], j, text("record ", number, ": sizes"));
         sizes[j] += 0.0;  // -0.0 becomes 0.0
         if (are_whole_ && sizes[j] != std::floor(sizes[j]))
-            fail(SAB_E_ARGUMENT, "record ", number, ": sizes[", j, "] = ", sizes[j],
-                 ": must be a whole number");
+            refuse_argument(named("record ", number), no_value, "sizes[", j, "] = ", sizes[j],
+                            ": must be a whole number");
     }
     values_.insert(values_.end(), sizes.begin(),
                    sizes.begin() + static_cast<std::ptrdiff_t>(columns_));
@@ -48,8 +48,8 @@ public:
         for (Budget& budget :
              read_budgets(options.budgets, options.budget_count, no_names, "options.budgets")) {
             if (budget.cost.is_callback())
-                fail(SAB_E_ARGUMENT, "options.budgets[", budgets_.size(),
-                     "].cost: must not be a callback, since the stream keeps it");
+                refuse_argument(named("options.budgets[", budgets_.size(), "].cost"), no_value,
+                                "must not be a callback, since the stream keeps it");
             budgets_.push_back(std::move(budget));
         }
     }
@@ -293,9 +293,9 @@ StagePtr make_column_readahead(const sab_readahead_stream_options& options) {
     check_columns("options.columns", options.columns,
                   reinterpret_cast<const void*>(options.sizes_fn), options.read_ahead);
     if (options.batch_size_fn != nullptr || options.boundary_key_fn != nullptr)
-        fail(SAB_E_ARGUMENT, "options.",
-             options.batch_size_fn != nullptr ? "batch_size_fn" : "boundary_key_fn",
-             ": must be NULL for several columns");
+        refuse_argument(named("options.", options.batch_size_fn != nullptr ? "batch_size_fn"
+                                                                           : "boundary_key_fn"),
+                        no_value, "must be NULL for several columns");
     auto budgets = std::make_shared<const KeptBudgets>(options);
     sab_readahead_stream_options kept = options;
     kept.budgets = nullptr;  // read during the call
@@ -310,8 +310,8 @@ StagePtr make_column_pack(const sab_pack_stream_options& options) {
     for (std::size_t j = 0; j < capacities.size(); ++j)
         if (!(capacities[j] >= 1 && capacities[j] <= largest_capacity) ||
             capacities[j] != std::floor(capacities[j]))
-            fail(SAB_E_ARGUMENT, "options.capacities[", j, "] = ", capacities[j],
-                 ": must be a whole number from 1 to 2^31 - 1");
+            refuse_argument(named("options.capacities[", j, "]"), capacities[j],
+                            "must be a whole number from 1 to 2^31 - 1");
     sab_pack_stream_options kept = options;
     kept.capacities = nullptr;  // read during the call
     return std::make_unique<ColumnPack>(kept,

@@ -21,8 +21,9 @@ ProportionalSequence::ProportionalSequence(std::span<const double> proportions, 
               "must be finite and not negative");
         sum += proportions[i];
     }
-    check(std::isfinite(sum), "the sum of options.proportions", sum, "must be finite");
-    check(sum > 0, "the sum of options.proportions", sum, "must be greater than 0");
+    check(std::isfinite(sum), "options.proportions", no_value, "their sum is ", sum,
+          ": must be finite");
+    check(sum > 0, "options.proportions", no_value, "their sum is ", sum, ": must be above 0");
     const double least = sum * 0x1p-39;
     for (std::size_t i = 0; i < proportions.size(); ++i)
         check(proportions[i] == 0 || proportions[i] >= least, text("options.proportions[", i, "]"),

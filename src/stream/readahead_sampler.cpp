@@ -20,9 +20,9 @@ public:
     }
     void save(StateWriter& state) const override {
         if (has_record_)
-            fail(SAB_E_ARGUMENT,
-                 "stream: a batch of its sampler failed: call sab_next_batch() until it "
-                 "succeeds, or restore an earlier state");
+            refuse_argument("stream", no_value,
+                            "a batch of its sampler failed: call sab_next_batch() until it "
+                            "succeeds, or restore an earlier state");
         source_->save(state);
     }
     void restore(StateReader& state) override {

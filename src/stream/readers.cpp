@@ -26,8 +26,8 @@ struct Readers::Side {
 void Reading::open(const sab_files_stream_options& options, sab_text_unit unit) {
     if (file_ != nullptr) return;
     if (name.view.kind != SAB_RECORD_BYTES)
-        fail(SAB_E_ARGUMENT, "source: gave a record of kind ", name.view.kind,
-             " where the name of a file must be");
+        refuse_argument("source", no_value, "gave a record of kind ", name.view.kind,
+                        " where the name of a file must be");
     auto file = std::make_unique<File>(std::string(name.bytes()), before ? &*before : nullptr,
                                        options, unit);
     if (start > 0) file->seek(start);

@@ -65,8 +65,8 @@ ObjectsPtr objects_of(const sab_object_functions* given) {
     if (given == nullptr) return nullptr;
     const auto functions = read_options(given);
     if ((functions.save == nullptr) != (functions.load == nullptr))
-        fail(SAB_E_ARGUMENT, "objects.", functions.save == nullptr ? "save" : "load",
-             " = NULL: save and load must be given together");
+        refuse_argument(named("objects.", functions.save == nullptr ? "save" : "load"), "NULL",
+                        "save and load must be given together");
     return std::make_shared<const sab_object_functions>(functions);
 }
 
@@ -97,7 +97,7 @@ double counted_size(std::string_view text, sab_text_unit unit) {
 
 void check_size(std::string_view what, double size) {
     if (!(size >= 0 && std::isfinite(size)))
-        fail(SAB_E_ARGUMENT, what, ".size = ", size, ": must be finite and not negative");
+        refuse_argument(named(what, ".size"), size, "must be finite and not negative");
 }
 
 static bool is_same(const sab_record& made, const Record& before) {
@@ -120,10 +120,10 @@ Record taken(std::string_view what, const sab_record& made, Record&& before, Rec
         return record;
     }
     if (made.kind != SAB_RECORD_BYTES)
-        fail(SAB_E_ARGUMENT, what, ".kind = ", made.kind,
-             ": must be SAB_RECORD_BYTES (0) or SAB_RECORD_OBJECT (2)");
+        refuse_argument(named(what, ".kind"), made.kind,
+                        "must be SAB_RECORD_BYTES (0) or SAB_RECORD_OBJECT (2)");
     if (made.length > 0 && made.data == nullptr)
-        fail(SAB_E_ARGUMENT, what, ".data = NULL: must be given");
+        refuse_argument(named(what, ".data"), "NULL", "must be given");
     return copier.copy({static_cast<const char*>(made.data), made.length}, made.size);
 }
 

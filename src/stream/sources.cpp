@@ -50,11 +50,12 @@ public:
         const uint64_t index = state.number(), count = state.number(), hash = state.number();
         if (options_.shuffle != 0) state.generator(random_.generator());
         if (count > records_->size())
-            fail(SAB_E_MISMATCH, "state: belongs to a list of ", count, " records, this list has ",
-                 records_->size());
+            fail_about(SAB_E_MISMATCH, "state", no_value, "belongs to a list of ", count,
+                       " records, this list has ", records_->size());
         begin(count);
         if (hash != hash_)
-            fail(SAB_E_MISMATCH, "state: the first ", count, " records of the list have changed");
+            fail_about(SAB_E_MISMATCH, "state", no_value, "the first ", count,
+                       " records of the list have changed");
         if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count)
             StateReader::refuse();
         index_ = index;
@@ -161,9 +162,9 @@ public:
 
     void save(StateWriter& state) const override {
         if (has_made_)
-            fail(SAB_E_ARGUMENT,
-                 "stream: failed to copy a record of the source: call sab_stream_next() until it "
-                 "succeeds, or restore an earlier state");
+            refuse_argument("stream", no_value,
+                            "failed to copy a record of the source: call sab_stream_next() until "
+                            "it succeeds, or restore an earlier state");
         state.number(count_);
         if (functions_.state_save == nullptr) return;
         Bytes bytes;
@@ -194,8 +195,8 @@ public:
             for (Record record; count_ < count;) {
                 report_progress(count_, count);
                 if (!next(record))
-                    fail(SAB_E_MISMATCH, "state: the source has only ", count_,
-                         " records, the state is of the ", count, "th");
+                    fail_about(SAB_E_MISMATCH, "state", no_value, "the source has only ", count_,
+                               " records, the state is of the ", count, "th");
             }
         }
         count_ = count;
@@ -271,8 +272,7 @@ StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_o
     for (std::size_t i = 0; i < records.size(); ++i) {
         const std::string name = text("records[", i, "]");
         if (records[i].kind != SAB_RECORD_BYTES)
-            fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind,
-                 ": must be SAB_RECORD_BYTES (0)");
+            refuse_argument(named(name, ".kind"), records[i].kind, "must be SAB_RECORD_BYTES (0)");
         list.push_back(taken(name, records[i], Record{}, nullptr, copier));
     }
     return make_list(std::move(list), options);
@@ -297,9 +297,9 @@ StreamPtr make_array(const void* items, std::size_t item_size, std::size_t count
 StreamPtr make_callback(const sab_source_functions& functions) {
     require(reinterpret_cast<const void*>(functions.next), "functions.next");
     if ((functions.state_save == nullptr) != (functions.state_restore == nullptr))
-        fail(SAB_E_ARGUMENT, "functions.",
-             functions.state_save == nullptr ? "state_save" : "state_restore",
-             " = NULL: state_save and state_restore must be given together");
+        refuse_argument(
+            named("functions.", functions.state_save == nullptr ? "state_save" : "state_restore"),
+            "NULL", "state_save and state_restore must be given together");
     Context context = context_of(functions.ctx, functions.release);
     auto source =
         std::make_unique<CallbackSource>(functions, context, objects_of(functions.objects));

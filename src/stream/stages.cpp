@@ -77,15 +77,16 @@ void write_record(StateWriter& state, const Record& record, const ObjectKinds& k
     if (record.view.kind == SAB_RECORD_OBJECT) {
         const auto& object = static_cast<const Object&>(*record.owner.get());
         if (object.functions() == nullptr || object.functions()->save == nullptr)
-            fail(SAB_E_UNSUPPORTED, "objects.save = NULL: a state that holds objects needs it");
+            fail_about(SAB_E_UNSUPPORTED, "objects.save", "NULL",
+                       "a state that holds objects needs it");
         const auto is_same = [&](const ObjectsPtr& kind) {
             const sab_object_functions &a = *kind, &b = *object.functions();
             return a.ctx == b.ctx && a.release == b.release && a.save == b.save && a.load == b.load;
         };
         const auto kind = std::ranges::find_if(kinds, is_same);
         if (kind == kinds.end())
-            fail(SAB_E_UNSUPPORTED,
-                 "objects: a state holds an object whose functions no stage was given");
+            fail_about(SAB_E_UNSUPPORTED, "objects", no_value,
+                       "a state holds an object whose functions no stage was given");
         state.number(static_cast<uint64_t>(kind - kinds.begin()));
         Bytes bytes;
         for (std::size_t size = unset_size;;) {
@@ -145,8 +146,8 @@ ObjectKinds objects_in(const Stream& stream) {
 namespace {
 
 [[noreturn]] void refuse_unfinished(std::string_view where) {
-    fail(SAB_E_ARGUMENT, "stream: failed ", where,
-         ": call sab_stream_next() until it succeeds, or restore an earlier state");
+    refuse_argument("stream", no_value, "failed ", where,
+                    ": call sab_stream_next() until it succeeds, or restore an earlier state");
 }
 
 class Map : public ObjectStage {
@@ -629,9 +630,9 @@ protected:
     virtual bool is_half() const = 0;
     void check_consistent() const {
         if (is_inconsistent_)
-            fail(SAB_E_ARGUMENT,
-                 "stream: failed to rewind all its sources: call sab_stream_rewind() until it "
-                 "succeeds, or restore a state");
+            refuse_argument("stream", no_value,
+                            "failed to rewind all its sources: call sab_stream_rewind() until it "
+                            "succeeds, or restore a state");
     }
     void describe_sources(Description& description) const {
         description.add(static_cast<uint64_t>(sources_.size()));
@@ -699,8 +700,8 @@ public:
             has_control_ = true;
         }
         const double count = static_cast<double>(sources_.size() - 1);
-        check(control_ < count, "the control stream's number", control_,
-              "must be below the number of sources, ", count);
+        check(control_ < count, "control", control_, "must be below the number of sources, ",
+              count);
         if (!sources_[1 + static_cast<std::size_t>(control_)]->next(record)) return end();
         has_control_ = false;
         return true;
@@ -891,7 +892,7 @@ StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*),
     require(reinterpret_cast<const void*>(recur), "recur");
     Copier copier;
     if (initial != nullptr && initial->kind != SAB_RECORD_BYTES)
-        fail(SAB_E_ARGUMENT, "initial.kind = ", initial->kind, ": must be SAB_RECORD_BYTES (0)");
+        refuse_argument("initial.kind", initial->kind, "must be SAB_RECORD_BYTES (0)");
     Record first = initial == nullptr ? copier.copy({}, 0)
                                       : taken("initial", *initial, Record{}, nullptr, copier);
     return std::make_unique<Recurrent>(recur, context_of(ctx, release), std::move(first),
@@ -941,7 +942,7 @@ sab_stream* measured(sab_stream* source, sab_text_unit unit) {
 static sab_stream* stack_over_many(StagePtr stage, std::span<sab_stream* const> sources) {
     for (auto source = sources.begin(); source != sources.end(); ++source)
         if (std::find(sources.begin(), source, *source) != source)
-            fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
+            refuse_argument("sources", no_value, "a stream is given twice");
     auto made = std::make_unique<sab_stream>();
     for (const sab_stream* const source : sources) made->impl.progress.add(source->impl.progress);
     for (sab_stream* const source : sources) {  // nothing can fail from here on

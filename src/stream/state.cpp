@@ -48,7 +48,8 @@ void StateWriter::generator(const MersenneTwister& generator) {
 }
 
 void StateReader::refuse() {
-    fail(SAB_E_FORMAT, "state: its position in the stream is invalid; the state is damaged");
+    fail_about(SAB_E_FORMAT, "state", no_value,
+               "its position in the stream is invalid; the state is damaged");
 }
 
 uint64_t StateReader::number() {
@@ -107,22 +108,25 @@ std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fin
     Header header{};
     uint64_t checksum = 0;
     if (state.size() < sizeof header + sizeof checksum || std::memcmp(state.data(), "SABT", 4) != 0)
-        fail(SAB_E_FORMAT, "state: is not the state of a stream: must begin with \"SABT\"");
+        fail_about(SAB_E_FORMAT, "state", no_value,
+                   "is not the state of a stream: must begin with \"SABT\"");
     std::memcpy(&header, state.data(), sizeof header);
     if (header.version == __builtin_bswap32(state_version))
-        fail(SAB_E_FORMAT, "state: was written by a machine of another byte order");
+        fail_about(SAB_E_FORMAT, "state", no_value,
+                   "was written by a machine of another byte order");
     if (header.version != state_version)
-        fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ",
-             state_version);
+        fail_about(SAB_E_FORMAT, "state", no_value, "has version ", header.version,
+                   ", this library reads ", state_version);
     if (header.length != state.size())
-        fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", header.length);
+        fail_about(SAB_E_FORMAT, "state", no_value, "has ", state.size(), " bytes, must have ",
+                   header.length);
     const auto covered = state.first(state.size() - sizeof checksum);
     std::memcpy(&checksum, state.data() + covered.size(), sizeof checksum);
     if (checksum != XXH3_64bits(covered.data(), covered.size()))
-        fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+        fail_about(SAB_E_FORMAT, "state", no_value, "its checksum does not match: it is damaged");
     if (header.fingerprint != fingerprint)
-        fail(SAB_E_MISMATCH,
-             "state: belongs to another pipeline: its streams or their options differ");
+        fail_about(SAB_E_MISMATCH, "state", no_value,
+                   "belongs to another pipeline: its streams or their options differ");
     return covered.subspan(sizeof header);
 }
 

@@ -198,8 +198,8 @@ private:
     void stop() {
         if (thread_.count() == 0) return;
         if (thread_.is_one_of_them())
-            fail(SAB_E_ARGUMENT,
-                 "stream: is in use: a function that its thread runs must not change its place");
+            refuse_argument("stream", no_value,
+                            "is in use: a function that its thread runs must not change its place");
         tell_to_stop();
         {
             std::unique_lock lock(side_->mutex);

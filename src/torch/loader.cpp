@@ -95,8 +95,8 @@ const sab_torch_component* load_torch_component(const char* path, std::string& f
         if (why.find("undefined symbol") != why.npos)
             fail(SAB_E_MISMATCH, "\"", file,
                  "\" was built for another LibTorch than the one that was found: ", why);
-        fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", why,
-             is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
+        fail_io(0, "cannot load the LibTorch component", file,
+                text(why, is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)"));
     }
     const auto table_of =
         reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));

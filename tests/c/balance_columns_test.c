@@ -309,7 +309,7 @@ static void bad_input(void) {
     EXPECT(sampler == NULL)
     caps.balanced.balance = balance;
     caps.balanced.balance_count = 9;
-    REFUSED("number of balanced.balance = 9: must be at most 8");
+    REFUSED("balanced.balance_count = 9: must be at most 8");
     caps.balanced.balance_count = 3;
     REFUSED("balanced.balance[1]: uses 3 columns");
     balance[1] = caps.costs[1];

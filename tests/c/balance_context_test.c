@@ -398,7 +398,7 @@ static void WrongCosts_AreRefused(void) {
     sab_sizes_free(sizes);
     sizes = sizes_of(lengths + 1, 1);
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, 8, &options, &plan), SAB_E_CALLBACK, "");
-    EXPECT(sab_last_callback_code() == 7);
+    EXPECT(sab_last_error_code() == 7);
     sab_cost_free(cost);
     const double weights[] = {1, 1};
     EXPECT_OK(sab_cost_padded_new(weights, 2, &cost));
@@ -434,7 +434,7 @@ static void ContextPlan_CanBeCancelled(void) {
         left = last;
         EXPECT_FAILS(sab_context_plan_new(sizes, 16, 500, &options, &plan), SAB_E_CANCELLED,
                      "code 9");
-        EXPECT(plan == NULL && sab_last_callback_code() == 9);
+        EXPECT(plan == NULL && sab_last_error_code() == 9);
     }
     sab_sizes_free(sizes);
 }

@@ -703,7 +703,7 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
     EXPECT_REFUSED("options.order = 3: must be", s.options.order = 3);
     EXPECT_REFUSED("options.balance_count = 9: must be at most 8", s.options.balance_count = 9);
     EXPECT_REFUSED("options.balance = NULL", s.options.balance_count = 1);
-    EXPECT_REFUSED("options.micro_batches = 0 and options.budget_count = 0",
+    EXPECT_REFUSED("options.micro_batches = 0: micro-batches of a rank, or a budget",
                    s.options.budget_count = 0);
     EXPECT_REFUSED(
         "options.micro_batches = 1: must be at least 2 to keep "
@@ -747,7 +747,7 @@ static void Plan_OfCallbacks_FailsAsTheyDo(void) {
     const sab_cost *balance = cost;
     s.options.balance = &balance;
     s.options.balance_count = 1;
-    EXPECT(plan_of(&s, &plan) == SAB_E_CALLBACK && sab_last_callback_code() == 77);
+    EXPECT(plan_of(&s, &plan) == SAB_E_CALLBACK && sab_last_error_code() == 77);
     sab_cost_free(cost);
     sab_cost_free(NULL);
     const int32_t two[2] = {1, 2};

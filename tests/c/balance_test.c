@@ -337,7 +337,7 @@ static void WrongCapacitiesOfPartitions_AreRefusedByName(void) {
                  "the weights sum to 21, which is more than 2 parts hold");
     SET_CAPACITY(options, 10.5);
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacities[0] = 10.5: no assignment of 4 items to 2 parts that keeps it "
+                 "options.capacities: no assignment of 4 items to 2 parts that keeps it "
                  "was found");
     options.weights = broken;
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
@@ -443,7 +443,7 @@ static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
         follower.cancel_at = at;
         memset(again, 0xFF, ITEMS * sizeof(uint32_t));
         EXPECT(sab_items_partition(costs, ITEMS, PARTS, &options, again) == SAB_E_CANCELLED);
-        EXPECT(sab_last_callback_code() == 55 && follower.calls == at && again[0] == 0xFFFFFFFFu &&
+        EXPECT(sab_last_error_code() == 55 && follower.calls == at && again[0] == 0xFFFFFFFFu &&
                again[ITEMS - 1] == 0xFFFFFFFFu);
     }
     free(costs);
@@ -917,7 +917,7 @@ static void costs_of_all_kinds(void) {
     sab_sampler *sampler = NULL;
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
                  "77");
-    EXPECT(sab_last_callback_code() == 77 && sampler == NULL);
+    EXPECT(sab_last_error_code() == 77 && sampler == NULL);
     balanced.balance_count = 0;
     calls = 0;
     SET_BUDGET_OF(balanced, cost, 1e12);
@@ -930,7 +930,7 @@ static void costs_of_all_kinds(void) {
     balanced.progress_ctx = &calls;
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CANCELLED,
                  "");
-    EXPECT(sab_last_callback_code() == 9);
+    EXPECT(sab_last_error_code() == 9);
     sab_sizes_free(sizes);
 }
 
@@ -969,7 +969,7 @@ static void bad_costs(void) {
     REFUSED("more than the cost's constant term, 10", SET_BUDGET_OF(balanced, costs[1], 10));
     REFUSED("balanced.budgets[0].cost: a sample of length 1 costs -4999",
             SET_BUDGET_OF(balanced, costs[3], 1e9));
-    REFUSED("number of balanced.balance = 9", balanced.balance_count = 9);
+    REFUSED("balanced.balance_count = 9", balanced.balance_count = 9);
     REFUSED("balanced.balance = NULL", balanced.balance_count = 1);
     REFUSED("balanced.balance[0] = NULL", balanced.balance = none; balanced.balance_count = 1);
     REFUSED("balanced.balance[0]: its term 0", balanced.balance = squared_count;

@@ -26,7 +26,7 @@ static void Callback_ThatFails_GivesItsCode() {
         return index == 3 ? 77 : 0;
     };
     EXPECT(sab_sizes_callback_new(5, fails, nullptr, nullptr, &sizes) == SAB_E_CALLBACK);
-    EXPECT(sab_last_callback_code() == 77 && sizes == nullptr);
+    EXPECT(sab_last_error_code() == 77 && sizes == nullptr);
 }
 
 static void Epoch_GivesEverySampleOnce() {

@@ -24,15 +24,15 @@ static void Callbacks_ThatFail_GiveTheirCodeBack(void) {
     int fails_at = 3;
     EXPECT_FAILS(sab_sizes_callback_new(5, fails_at_index, &fails_at, NULL, &sizes), SAB_E_CALLBACK,
                  "code 77 at index 3");
-    EXPECT(sab_last_callback_code() == 77 && sizes == NULL);
+    EXPECT(sab_last_error_code() == 77 && sizes == NULL);
     fails_at = -1;
     EXPECT_FAILS(sab_sizes_callback_new(1000000, fails_at_index, &fails_at,
                                         a_progress(stop_at_half, NULL), &sizes),
                  SAB_E_CANCELLED, "code 55");
-    EXPECT(sab_last_callback_code() == 55);
+    EXPECT(sab_last_error_code() == 55);
     EXPECT_FAILS(sab_sizes_callback_new(5, NULL, NULL, NULL, &sizes), SAB_E_ARGUMENT,
                  "size = NULL");
-    EXPECT(sab_last_callback_code() == 0);
+    EXPECT(sab_last_error_code() == 0);
     EXPECT_OK(sab_sizes_callback_new(5, fails_at_index, &fails_at, NULL, &sizes));
     double value = 0;
     EXPECT_OK(sab_sizes_get(sizes, 4, &value));
@@ -114,7 +114,7 @@ static void LongBuild_IsCancelledFromAnotherThread(void) {
     EXPECT_FAILS(
         sab_sizes_callback_new(400000000, slow_size, NULL, a_progress(cancelled, NULL), &sizes),
         SAB_E_CANCELLED, "code 66");
-    EXPECT(sizes == NULL && sab_last_callback_code() == 66);
+    EXPECT(sizes == NULL && sab_last_error_code() == 66);
     pthread_join(thread, NULL);
     const int32_t numbers[] = {1, 2, 3};
     sizes = sizes_of(numbers, 3);

@@ -235,7 +235,7 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
                                                         &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_CALLBACK, "code 77 at position 3");
-    EXPECT(sab_last_callback_code() == 77);
+    EXPECT(sab_last_error_code() == 77);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(batch.count == 5 && batch.indices[4] == 104 && *batch.total == 10);
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
@@ -401,7 +401,7 @@ static void TorchOrder_GoesOnAfterAFailedCallback(void) {
     while ((status = sab_next_batch(sampler, &batch)) != SAB_END) {
         if (status == SAB_E_CALLBACK) {
             ++failures;
-            EXPECT(sab_last_callback_code() == 77);
+            EXPECT(sab_last_error_code() == 77);
             continue;
         }
         EXPECT(status == SAB_OK);
@@ -708,7 +708,7 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     sab_sampler *sampler = NULL, *other;
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler), SAB_E_CALLBACK,
                  "the batch callback failed with code 42");
-    EXPECT(sampler == NULL && sab_last_callback_code() == 42 && maker.released == 0);
+    EXPECT(sampler == NULL && sab_last_error_code() == 42 && maker.released == 0);
 
     maker = (struct maker){0, 0, 0};
     struct maker sound = {0, 0, 0};
@@ -826,7 +826,7 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
         const char *words;
     } wrong_batches[] = {
         {INFINITY, NULL, "balancing.limit = inf: must be finite"},
-        {95, NULL, "balancing.limit = 95: sample 61 alone has complexity 96"},
+        {95, NULL, "balancing.limit = 95: complexity[61] = 96 alone is more"},
         {95, wrong_index, "balancing.limit = 95: must not be set beside balancing.make_batches"},
         {0, wrong_index, "indices[1] = 150: must be"},
         {0, none_of_the_first, "made no batch for rank 0 and 1 for another"},

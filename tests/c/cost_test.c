@@ -88,7 +88,7 @@ static void Callback_GetsLengthsAndTotals(void) {
     told.code = 42;
     EXPECT_FAILS(sab_cost_evaluate(cost, 4, lengths, NULL, 2, &value), SAB_E_CALLBACK,
                  "the cost callback failed with code 42 at count 4, length 10");
-    EXPECT(sab_last_callback_code() == 42 && value == -1);
+    EXPECT(sab_last_error_code() == 42 && value == -1);
     told.code = 0;
     const double wrong[] = {-1, NAN, INFINITY};
     for (size_t i = 0; i < COUNT(wrong); ++i) {

@@ -759,15 +759,15 @@ static void packings_of_other_histograms_are_refused(void) {
                  "pack.capacity_count = 0: must be 1");
     pack.capacities = one_count(10), pack.capacity_count = 1;
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
-                 "samples of the histogram = 0: must be at least 1");
+                 "histogram.samples = 0: must be at least 1");
     EXPECT_OK(sab_histogram_add(halves, parts[0]));
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
-                 "a size = 0.5: must be a whole number");
+                 "size = 0.5: must be a whole number");
     EXPECT_FAILS(sab_histogram_packing_new(two, &pack, &packing), SAB_E_UNSUPPORTED,
                  "has 2 columns");
     EXPECT_FAILS(sab_histogram_packing_new(mixed, &pack, &packing), SAB_E_UNSUPPORTED, "a mixture");
     EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
-                 "a size = 50: must be at most the capacity, 10; 1 of 4 samples are longer");
+                 "size = 50: must be at most the capacity, 10; 1 of 4 samples are longer");
     EXPECT_FAILS(sab_histogram_packing_new(whole, NULL, &packing), SAB_E_ARGUMENT, "pack = NULL");
     EXPECT_FAILS(sab_histogram_packing_new(NULL, &pack, &packing), SAB_E_ARGUMENT,
                  "histogram = NULL");
@@ -1381,9 +1381,9 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, repeats, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
                  "repeats[1] = -1: must be at least 0");
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, none, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
-                 "repeats: number of samples = 0: must be at least 1");
+                 "repeats: give 0 samples: must give at least 1");
     EXPECT_FAILS(sab_histogram_epoch_new(histogram, most, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
-                 "must be at most 2^48");
+                 "must give at most 2^48");
     EXPECT(of_epoch == NULL);
     EXPECT_OK(sab_histogram_epoch_new(histogram, NULL, 0, 4, 0, &of_epoch));
     EXPECT(info_of(of_epoch).samples == 7);

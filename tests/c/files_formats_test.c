@@ -496,7 +496,8 @@ static void JsonLines_Null_IsNoMissingField(void) {
     const char *nulls =
         "{\"audio\": {\"frames\": 5}}\n{\"audio\": {\"frames\": null}}\n{\"audio\": null}\n";
     write_text(nulls);
-    const char *words = "line 2: field \"audio.frames\" is null; nulls count as 0 only on request";
+    const char *words =
+        "line 2: field \"audio.frames\" is null; options.nulls = SAB_NULLS_ZERO counts nulls as 0";
     expect_refused(&options, SAB_E_FORMAT, words);
     options.missing = SAB_MISSING_SKIP;
     expect_refused(&options, SAB_E_FORMAT, words);
@@ -821,7 +822,7 @@ static void expect_progress(const char *format) {
     for (uint64_t stop = 1; stop <= calls; ++stop) {
         seen = (struct seen){0, 0, 0, stop};
         EXPECT(sab_sizes_file_new(file_name, &options, &sizes) == SAB_E_CANCELLED);
-        EXPECT(sizes == NULL && sab_last_callback_code() == 77 && seen.calls == stop);
+        EXPECT(sizes == NULL && sab_last_error_code() == 77 && seen.calls == stop);
     }
 }
 

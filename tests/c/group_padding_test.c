@@ -395,9 +395,9 @@ static void wrong_arguments_are_refused(void) {
     shape[0] = 2;
     EXPECT_FAILS(
         sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-        "shape[0] = 2: must be at least as large as that of each sample, such as 3 of sample 1");
+        "shape[0] = 2: must be at least as large as that of each sample, such as 3 of samples[1]");
     EXPECT_FAILS(sab_ragged_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT,
-                 "such as 3 of sample 1");
+                 "such as 3 of samples[1]");
     shape[0] = -1;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "shape[0] = -1: must be at least 0");
@@ -417,10 +417,10 @@ static void wrong_arguments_are_refused(void) {
     void *data[] = {values, NULL, NULL, values};
     ragged.data = data;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-                 "samples.data[1] is NULL");
+                 "samples.data[1] = NULL");
     ragged.values = values;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
-                 "both given");
+                 "must be NULL where samples.values are given");
     lengths[2] = -5;
     ragged = of_rank_one(values, lengths, 4);
     EXPECT_FAILS(sab_ragged_get_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
@@ -456,7 +456,7 @@ static void wrong_pad_options_are_refused(void) {
                  "options.value_dims = 2: has a bit beyond the number of dimensions, 1");
     options.value_dims = 1;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "sample 0 is padded along dimension 0");
+                 "samples[0] is padded along dimension 0");
     options.value_dims = 0;
     options.struct_size = 8;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,

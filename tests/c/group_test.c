@@ -345,7 +345,7 @@ static void thresholds_refuse_bad_options(void) {
     options.num_trials = 1;
     options.starts = twice;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
-                 "options.starts holds 2 twice for search 0");
+                 "options.starts: 2 stands there twice for search 0");
     options.starts = beyond;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.starts[1] = 4: must be below the number of distinct lengths, 4");
@@ -377,7 +377,7 @@ static void thresholds_refuse_bad_costs(void) {
     options.cost = costs[0];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
                  "failed with code 42");
-    EXPECT(sab_last_callback_code() == 42);
+    EXPECT(sab_last_error_code() == 42);
     options.cost = costs[1];
     options.cost_per_sample = 1;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
@@ -572,7 +572,7 @@ static void groupings_refusals(void) {
                  "dimensions[1].lengths.count = 3: must be that of dimensions[0], 85");
     two[0].threshold_count = 3;
     EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
-                 "dimensions[0].thresholds holds 1 twice");
+                 "dimensions[0].thresholds: 1 stands there twice");
     two[0].threshold_count = 4;
     EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
                  "dimensions[0].thresholds[3] = nan");

@@ -197,8 +197,7 @@ static inline const int32_t *skewed(void) {
 /* Whether a constructor refused a sampler of which SAB_LAST_STEP_DROP leaves nothing. */
 static inline int leaves_nothing(sab_status status) {
     return status == SAB_E_ARGUMENT &&
-           strstr(sab_last_error_message(),
-                  "options.last_step = SAB_LAST_STEP_DROP (1): must leave");
+           strstr(sab_last_error_message(), "options.last_step = SAB_LAST_STEP_DROP: must leave");
 }
 
 #endif

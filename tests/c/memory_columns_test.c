@@ -173,7 +173,7 @@ static void Points_OfAModel_AreNearItsBudget(void) {
     uint64_t counts[POINTS];
     double lengths[POINTS];
     EXPECT_FAILS(sab_measurement_points_find(&range, POINTS, counts, lengths), SAB_E_ARGUMENT,
-                 "options.budget.cost is that of a memory model with 2 columns, source and "
+                 "options.budget.cost: is that of a memory model with 2 columns, source and "
                  "target: the sizes have 1 column");
     sab_cost_free(cost);
     sab_memory_model_free(model);
@@ -396,7 +396,7 @@ static void Cost_OfAModelWithOtherColumns_IsRefusedAndBothAreNamed(void) {
         sab_plan *plan = NULL;
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, refused[i].words);
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
-                     "options.budgets[0].cost is that of a memory model with 2 columns, source "
+                     "options.budgets[0].cost: is that of a memory model with 2 columns, source "
                      "and target: ");
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.budgets = options.budgets;

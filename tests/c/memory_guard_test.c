@@ -71,7 +71,7 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
                 EXPECT_FAILS(sab_plan_verify(plan, probe, run_batch, &run,
                                              a_verification(5, NULL, NULL), &seen),
                              SAB_E_CALLBACK, "batch ");
-                EXPECT(sab_last_callback_code() == codes[c] && seen.batches == 0);
+                EXPECT(sab_last_error_code() == codes[c] && seen.batches == 0);
             }
             EXPECT(run.batches == at + 1 && device.rng == 1 && device.peak == device.held);
             sab_probe_free(probe);
@@ -320,7 +320,7 @@ static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
            guard_info(guard).lowered == 1);
     step.chunk = always_fails;
     EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_CALLBACK, "chunk of ");
-    EXPECT(sab_last_callback_code() == 42 && meetings == 3 && guard_info(guard).steps == 2 &&
+    EXPECT(sab_last_error_code() == 42 && meetings == 3 && guard_info(guard).steps == 2 &&
            guard_info(guard).out_of_memory == 1);
     sab_memory_guard_free(guard);
     sab_probe_free(probe);
@@ -544,7 +544,7 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     EXPECT_OK(sab_next_batch(sampler, &batch));
     parts.count = batch.count;
     EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_CALLBACK, "chunk");
-    EXPECT(sab_last_callback_code() == 42);
+    EXPECT(sab_last_error_code() == 42);
     parts.next = 0;
     EXPECT_OK(sab_memory_guard_step(guard, &batch, &step));
     parts.next = 0;

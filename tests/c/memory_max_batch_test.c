@@ -374,7 +374,7 @@ static void FindMaxBatch_FailingTrial_GivesItsCodeAndTheRandomState(void) {
                 struct model_run run = {
                     .device = &device, .slopes = {1}, .lines = 1, .fails_at = at, .code = codes[c]};
                 const sab_max_batch found = found_by(&run, search, SAB_E_CALLBACK);
-                EXPECT(sab_last_callback_code() == codes[c] && run.trials == at &&
+                EXPECT(sab_last_error_code() == codes[c] && run.trials == at &&
                        found.batch_size == 0);
             }
     struct device device = device_of(0, 100000);
@@ -459,7 +459,7 @@ static void *search_as_rank(void *argument) {
     sab_probe_callbacks_new(&callbacks, &probe);
     rank->found = (sab_max_batch)SAB_MAX_BATCH_INIT;
     rank->status = sab_max_batch_find(probe, trial, &rank->run, &options, NULL, &rank->found);
-    rank->code = rank->status < 0 ? sab_last_callback_code() : 0;
+    rank->code = rank->status < 0 ? sab_last_error_code() : 0;
     sab_probe_free(probe);
     return NULL;
 }
@@ -568,7 +568,7 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
             EXPECT(status == SAB_E_CALLBACK ||
                    (time > 1 && (function == RNG_SAVE || function == CURRENT ||
                                  function == RESERVED || function == TOTAL)));
-            EXPECT(status != SAB_E_CALLBACK || sab_last_callback_code() == 42);
+            EXPECT(status != SAB_E_CALLBACK || sab_last_error_code() == 42);
             /* before the first step */
             const int failed_before = status == SAB_E_CALLBACK && run.trials == 0 && meetings == 1;
             EXPECT(failed_before || meetings == 1 + run.trials || meetings == 2 + run.trials);
@@ -611,7 +611,7 @@ static void FindMaxBatch_FailingReduce_GivesItsCode(void) {
     sab_probe *probe = probe_of(&device);
     EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_CALLBACK,
                  "reduce");
-    EXPECT(sab_last_callback_code() == 700 && run.trials == 0);
+    EXPECT(sab_last_error_code() == 700 && run.trials == 0);
     sab_probe_free(probe);
 }
 

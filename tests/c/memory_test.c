@@ -131,7 +131,7 @@ static void Probe_WhoseFunctionFails_GivesItsCodeBack(void) {
                          : function == RELEASE_CACHE ? sab_probe_release_cache(probe)
                                                      : sab_probe_get_stats(probe, &stats),
                          SAB_E_CALLBACK, "the probe's ");
-            EXPECT(sab_last_callback_code() == codes[i]);
+            EXPECT(sab_last_error_code() == codes[i]);
             EXPECT(stats.current == 0 && stats.total == 0); /* untouched */
             sab_probe_free(probe);
         }
@@ -408,7 +408,7 @@ static void CollectPeak_AfterFailure_KeepsWhatWasCollected(void) {
         load.code = codes[i];
         device.trace_on = 1;
         EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "work on item 4");
-        EXPECT(sab_last_callback_code() == codes[i]);
+        EXPECT(sab_last_error_code() == codes[i]);
         const sab_peaks_view view = view_of(peaks);
         EXPECT(view.count == 4 && view.items[3] == 3 && view.peaks[3] == 1103 &&
                view.out_of_memory_count == 0);
@@ -446,7 +446,7 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
                          which == 0   ? "cleanup"
                          : which == 1 ? "collect_garbage"
                                       : "release_cache");
-            EXPECT(sab_last_callback_code() == codes[i]);
+            EXPECT(sab_last_error_code() == codes[i]);
             EXPECT(view_of(peaks).count == 3 && load.worked == 3); /* it was measured */
             EXPECT(load.cleaned == 3 && load.collected == 3 && device.calls[RELEASE_CACHE] == 3);
             EXPECT(device.peak == device.held);
@@ -464,7 +464,7 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
     load.cleanup_code = 6;
     load.garbage_code = 7;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "work on item 2");
-    EXPECT(sab_last_callback_code() == 5 && load.collected == 3 && device.peak == device.held);
+    EXPECT(sab_last_error_code() == 5 && load.collected == 3 && device.peak == device.held);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
 }
@@ -522,7 +522,7 @@ static void CollectPeak_FailingProbe_GivesItsCode(void) {
             sab_peaks *peaks = new_peaks();
             device.fails_at[function] = time;
             EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "the probe's ");
-            EXPECT(sab_last_callback_code() == 42);
+            EXPECT(sab_last_error_code() == 42);
             EXPECT(load.cleaned == load.worked && load.collected == load.worked);
             EXPECT(view_of(peaks).count <= 3);
             EXPECT(device.peak == device.held);
@@ -539,20 +539,19 @@ static void CollectPeak_OfFeaturesThatCannotBe_IsRefused(void) {
     sab_peaks *peaks = new_peaks();
     load.features_of_odd = 3;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 1 = 3: must be as many as of the items before, 2");
+                 "features[1]: has 3 numbers: must be as many as of the items before, 2");
     EXPECT(view_of(peaks).count == 1 && load.cleaned == 2 && device.peak == device.held);
     load.features = load.features_of_odd = 4; /* other than those collected already */
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 0 = 4");
+                 "features[0]: has 4 numbers");
     load.features = load.features_of_odd = 65;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                 "features of item 0 = 65: there is room for 64");
+                 "features[0]: has 65 numbers: there is room for 64");
     load.features = load.features_of_odd = 2;
     const double wrong[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         load.feature = wrong[i];
-        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
-                     "features[0] of item 0 = ");
+        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features[0][0] = ");
     }
     EXPECT(view_of(peaks).count == 1 && load.cleaned == load.worked &&
            load.collected == load.worked && device.peak == device.held);
@@ -591,7 +590,7 @@ static void CollectPeak_Cancelled_KeepsWhatWasCollected(void) {
     options.progress = cancel_at;
     options.progress_ctx = &at;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CANCELLED, "77");
-    EXPECT(sab_last_callback_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 &&
+    EXPECT(sab_last_error_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 &&
            load.cleaned == 4 && device.peak == device.held);
     at = 99; /* and added to what is there */
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));

@@ -341,13 +341,13 @@ static void callbacks_are_refused(void) {
     sab_sampler *sampler = NULL;
     SET_BUDGET_OF(balanced, cost, 400);
     EXPECT_FAILS(sab_balanced_sampler_new(mixture, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balanced.budgets[0].cost is a callback: the samples of a mixture are weighed");
+                 "balanced.budgets[0].cost: is a callback: the samples of a mixture are weighed");
     const sab_cost *const balance[] = {cost};
     SET_BUDGET(balanced, 400);
     balanced.balance = balance;
     balanced.balance_count = 1;
     EXPECT_FAILS(sab_balanced_sampler_new(mixture, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balanced.balance[0] is a callback: the samples of a mixture are weighed");
+                 "balanced.balance[0]: is a callback: the samples of a mixture are weighed");
     sab_cost_free(cost);
     sab_sizes_free(mixture);
 }

@@ -1083,11 +1083,11 @@ static void BadProportions_AreNamed(void) {
     options.proportion_count = 3;
     options.repeats = ones;
     options.repeat_count = 3;
-    REFUSED("options.repeats, options.proportions and options.temperature: at most one");
+    REFUSED("only one of options.repeats, options.proportions and options.temperature");
     options.temperature = 2;
     options.repeats = ones;
     options.repeat_count = 3;
-    REFUSED("options.repeats, options.proportions and options.temperature: at most one");
+    REFUSED("only one of options.repeats, options.proportions and options.temperature");
     options.temperature = -1;
     REFUSED("options.temperature = -1: must be above 0, or 0 where it is not given");
     options.temperature = NAN;
@@ -1150,9 +1150,9 @@ static void BadSources_AreNamed(void) {
     EXPECT_FAILS(sab_mixture_new(of, count, NULL, &made), SAB_E_ARGUMENT, words)
     REFUSED_OF("sources[1]: has no sample: must have at least one", with_empty, 2);
     REFUSED_OF("sources[1] = NULL: must be given", with_none, 2);
-    REFUSED_OF("sources[1] has 1 column, tokens: must have the columns of sources[0], 1 column",
+    REFUSED_OF("sources[1]: has 1 column, tokens: must have the columns of sources[0], 1 column",
                with_name, 2);
-    REFUSED_OF("sources[1] has 2 columns: must have the columns of sources[0]", with_pair, 2);
+    REFUSED_OF("sources[1]: has 2 columns: must have the columns of sources[0]", with_pair, 2);
     REFUSED_OF("count = 0: must be from 1 to 65535", both, 0);
     REFUSED_OF("count = 65536: must be from 1 to 65535", both, 65536);
     REFUSED_OF("sources = NULL: must be given", NULL, 2);
@@ -1238,7 +1238,7 @@ static void Reports_WithBadArguments_AreNamed(void) {
     REFUSED_CALL("reports = NULL", sab_mixture_get_report(sampler, NULL, NULL, 3));
     EXPECT_FAILS(sab_mixture_get_report(sampler, a_progress(stop_at_half, NULL), reports, 3),
                  SAB_E_CANCELLED, "");
-    EXPECT(sab_last_callback_code() == 55);
+    EXPECT(sab_last_error_code() == 55);
     reports[1].struct_size = 2;
     REFUSED_CALL("reports[1].struct_size = 2", sab_mixture_get_report(sampler, NULL, reports, 3));
     reports[1].struct_size = sizeof *reports;
@@ -1268,10 +1268,10 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
     const sab_sizes *const both[] = {plain, mixture}, *const only[] = {mixture};
     const int64_t ids[90] = {0};
     const char words[] = "is a mixture: must be the sizes of one data set";
-    REFUSED_CALL("parts[1] is a mixture", sab_sizes_join_new(both, 2, &made));
-    REFUSED_CALL("columns[0] is a mixture", sab_sizes_columns_new(only, 1, &made));
+    REFUSED_CALL("parts[1]: is a mixture", sab_sizes_join_new(both, 2, &made));
+    REFUSED_CALL("columns[0]: is a mixture", sab_sizes_columns_new(only, 1, &made));
     REFUSED_CALL(words, sab_sizes_named_new(mixture, "tokens", &made));
-    REFUSED_CALL("sources[1] is a mixture", sab_mixture_new(both, 2, NULL, &made));
+    REFUSED_CALL("sources[1]: is a mixture", sab_mixture_new(both, 2, NULL, &made));
     REFUSED_CALL(words, sab_mixture_flat_new(mixture, ids, 90, NULL, &made));
     sab_sampler *sampler = NULL;
     const sab_bagua_options bagua = SAB_BAGUA_OPTIONS_INIT;
@@ -1300,14 +1300,14 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     SET_BUDGET_OF(options, callback, 700);
     sab_plan *refused = NULL;
-    REFUSED_CALL("options.budgets[0].cost is a callback",
+    REFUSED_CALL("options.budgets[0].cost: is a callback",
                  sab_plan_new(mixture, &options, &refused));
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     const sab_cost *const balance[] = {callback};
     pack.capacities = one_count(700), pack.capacity_count = 1;
     pack.balance = balance;
     pack.balance_count = 1;
-    REFUSED_CALL("pack.balance[0] is a callback",
+    REFUSED_CALL("pack.balance[0]: is a callback",
                  sab_packed_sampler_new(mixture, &pack, NULL, &sampler));
     EXPECT(made == NULL && sampler == NULL && refused == NULL);
     sab_cost_free(callback);

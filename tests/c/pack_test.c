@@ -631,7 +631,7 @@ static void Refuses_BadOptions(void) {
     pack.progress = stop;
     pack.progress_ctx = &when;
     EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_CANCELLED, "code 42");
-    EXPECT(sampler == NULL && sab_last_callback_code() == 42);
+    EXPECT(sampler == NULL && sab_last_error_code() == 42);
     sab_sizes_free(sizes);
 }
 
@@ -653,7 +653,7 @@ static void Refuses_BadBalance(void) {
     EXPECT_REFUSED("pack.balance[0] = NULL");
     pack.balance = balance;
     pack.balance_count = 2;
-    EXPECT_REFUSED("number of pack.balance = 2: must be at most 1");
+    EXPECT_REFUSED("pack.balance_count = 2: must be at most 1");
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         sab_cost *cost = NULL;
         EXPECT_OK(sab_cost_terms_new(&wrong[i], 1, &cost));

@@ -371,7 +371,7 @@ static void Boundaries_OfSeveralColumns_HoldTheirSamples(void) {
     options.boundaries = low;
     options.boundary_count = 2;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
-                 "options.boundaries[1] = -1 in column 1: must be above the first one, 0");
+                 "options.boundaries[1][1] = -1: must be above the first one, 0");
     sab_sizes_free(sizes);
     free(numbers);
 }
@@ -462,7 +462,7 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_sizes_column_count(sizes) == 2 ? SAB_OK : SAB_E_INTERNAL);
     EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler), SAB_E_ARGUMENT,
-                 "sizes has 2 columns: must have one");
+                 "sizes: has 2 columns: must have one");
     options = fresh;
     options.budget_count = 1;
     options.budgets = &large;

@@ -396,7 +396,7 @@ static void TailDrop_OfAllSamples_IsRefused(void) {
     sab_sizes *sizes = sizes_of(numbers, 6);
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
-                 "options.tail = SAB_TAIL_DROP (1): must leave a batch; no bucket fills one, the "
+                 "options.tail = SAB_TAIL_DROP: must leave a batch; no bucket fills one, the "
                  "fullest has 3 of the 4 samples of a batch");
     const int64_t ids[] = {0, 0, 1, 1, 2, 2};
     sab_plan_options separate = SAB_PLAN_OPTIONS_INIT;
@@ -1058,7 +1058,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("boundary_count = 1: must be at least 2", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = boundaries; options.boundary_count = 1);
     REFUSED("boundary_count = 0", options.bucket_rule = SAB_BUCKETS_BOUNDARIES);
-    REFUSED("holds 5 twice", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+    REFUSED("5 stands there twice", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = boundaries; options.boundary_count = 3);
     REFUSED("boundaries[1] = nan", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = not_a_number; options.boundary_count = 2);
@@ -1079,7 +1079,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("length_multiples[0] = nan",
             (options.length_multiples = one_number(NAN), options.length_multiple_count = 1));
     REFUSED("options.budgets = NULL", options.budgets = NULL);
-    REFUSED("number of options.budgets = 9: must be at most 8", options.budgets = nine;
+    REFUSED("options.budget_count = 9: must be at most 8", options.budgets = nine;
             options.budget_count = 9);
     REFUSED("options.budgets[1].limit = -3", options.budgets = nine; options.budget_count = 2);
     REFUSED("options.budgets[0].cost: uses 2 columns: must use at most 1",
@@ -1131,7 +1131,7 @@ static void CostCallback_FailsLiesOrWorks(void) {
                          new_callback(infinite_cost, NULL), new_callback(failing_cost, &options)};
     SET_BUDGET_OF(options, costs[0], 5000);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CALLBACK, "code 31");
-    EXPECT(sab_last_callback_code() == 31);
+    EXPECT(sab_last_error_code() == 31);
     SET_BUDGET_OF(options, costs[1], 5000);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "must not be less than");
     SET_BUDGET_OF(options, costs[2], 5000);

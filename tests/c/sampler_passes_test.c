@@ -303,7 +303,7 @@ static void Begin_ThatFails_ChangesNothing(void) {
     rest(sampler);
     fails = 1;
     sab_batch batch = SAB_BATCH_INIT;
-    EXPECT(sab_sampler_begin(sampler) == SAB_E_CALLBACK && sab_last_callback_code() == 41);
+    EXPECT(sab_sampler_begin(sampler) == SAB_E_CALLBACK && sab_last_error_code() == 41);
     EXPECT(epoch_of(sampler) == 0 && sab_next_batch(sampler, &batch) == SAB_END);
     fails = 0;
     EXPECT_OK(sab_sampler_begin(sampler));

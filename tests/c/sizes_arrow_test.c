@@ -335,7 +335,7 @@ static void Nulls_AreRefusedByRowOrCountAsZero(void) {
             valid[(offset + 8) / 8] &= (uint8_t)~(1u << ((offset + 8) % 8));
             for (int64_t i = 0; i < 8; ++i)
                 expected[i] = offset + i == null ? 0 : (double)(offset + i + 1);
-            snprintf(words, sizeof words, "the array: row %d is null", (int)(null - offset));
+            snprintf(words, sizeof words, "the array[%d]: is null", (int)(null - offset));
             struct ArrowArray array = slice(ARRAY(20, valid, numbers), offset, 8);
             EXPECT_REFUSED(array, &int32, NULL, NULL, words);
             expect_read(array, &int32, NULL, &zero, expected, 8, __LINE__);
@@ -350,7 +350,7 @@ static void Nulls_AreRefusedByRowOrCountAsZero(void) {
     const struct ArrowSchema nothing = type("n", NULL);
     struct ArrowArray nulls = ARRAY(2, NULL);
     nulls.n_buffers = 0;
-    EXPECT_REFUSED(nulls, &nothing, NULL, NULL, "row 0 is null");
+    EXPECT_REFUSED(nulls, &nothing, NULL, NULL, "[0]: is null");
     EXPECT_READ(nulls, &nothing, NULL, &zero, 0, 0);
 }
 
@@ -363,11 +363,11 @@ static void Nulls_OfDictionaries_AreNulls(void) {
     struct ArrowArray array = ARRAY(3, without_second, indices);
     schema.dictionary = &values;
     array.dictionary = &elements;
-    EXPECT_REFUSED(array, &schema, NULL, NULL, "row 1 is null");
+    EXPECT_REFUSED(array, &schema, NULL, NULL, "[1]: is null");
     EXPECT_READ(array, &schema, NULL, &zero, 3, 0, 5);
     array = ARRAY(2, NULL, indices + 2);
     array.dictionary = &elements;
-    EXPECT_REFUSED(array, &schema, NULL, NULL, "row 1 is null");
+    EXPECT_REFUSED(array, &schema, NULL, NULL, "[1]: is null");
     EXPECT_READ(array, &schema, NULL, &zero, 5, 0);
     EXPECT_READ(slice(array, 0, 1), &schema, NULL, NULL, 5); /* no row has the null */
 }
@@ -479,7 +479,7 @@ static void Nulls_OfStructs_AreNullsOfTheirColumns(void) {
     tree.audio.buffers = (const void **)odd;
     tree.audio.null_count = -1; /* rows 3 and 4 of the table are rows 5 and 6 of this struct */
     EXPECT_REFUSED(tree.array, &tree.schema, "audio.frames", NULL,
-                   "column \"audio.frames\": row 1 is null");
+                   "column \"audio.frames\"[1]: is null");
     EXPECT_READ(tree.array, &tree.schema, "audio.frames", &zero, 6, 0);
     EXPECT_READ(tree.array, &tree.schema, "id", NULL, 3, 4);
     tree.frames.buffers = (const void **)numbers;
@@ -610,12 +610,12 @@ static void Words_OfViews_AreReadInsideOfTheirBuffers(void) {
         views[1].at[1] = bad[i].buffer;
         views[1].at[2] = bad[i].offset;
         EXPECT_REFUSED(ARRAY(2, NULL, views, text, sizes), &schema, NULL, &words,
-                       "the array, row 1: the view must lie in one of the array's buffers");
+                       "the array[1]: the view must lie in one of the array's buffers");
         EXPECT_READ(ARRAY(2, "\x1", views, text, sizes), &schema, NULL, &zero, 3, 0);
     }
     views[1].size = -1;
     EXPECT_REFUSED(ARRAY(2, NULL, views, text, sizes), &schema, NULL, &words,
-                   "row 1: length = -1: must not be negative");
+                   "[1]: length = -1: must not be negative");
 }
 
 static void Texts_ThatAreNumbers_AreRefusedOrRead(void) {
@@ -633,9 +633,9 @@ static void Texts_ThatAreNumbers_AreRefusedOrRead(void) {
     EXPECT_READ(ARRAY(2, NULL, ends, text), &string, NULL, &bytes, 4, 2);
     EXPECT_READ(ARRAY(4, "\xFB", ends, text), &string, NULL, &values, 3.25, 7, 0, 1000);
     EXPECT_READ(ARRAY(2, NULL, ends, text), &binary, NULL, &values, 3.25, 7);
-    EXPECT_REFUSED(ARRAY(3, NULL, ends, text), &string, NULL, &values, "row 2 = \"\": must be a n");
+    EXPECT_REFUSED(ARRAY(3, NULL, ends, text), &string, NULL, &values, "[2] = \"\": must be a n");
     EXPECT_REFUSED(slice(ARRAY(5, NULL, ends, text), 4, 1), &string, NULL, &values,
-                   "row 0 = \"x\": must be a number from 0 to 2^53");
+                   "[0] = \"x\": must be a number from 0 to 2^53");
     const int64_t pairs[] = {4, 4, 4};
     const struct ArrowSchema number = type("l", NULL);
     EXPECT_READ(ARRAY(3, NULL, pairs), &number, NULL, &values, 4, 4, 4);
@@ -758,11 +758,10 @@ static void Stream_ThatFails_StaysTheCallers(void) {
         sab_status status;
         const char *words;
         int code, arrays;
-    } cases[] = {
-        {-2, "u", NULL, SAB_E_CALLBACK, "failed with code 5: the disk is gone", 5, 0},
-        {1, "u", NULL, SAB_E_CALLBACK, "failed with code 22: the disk is gone", 22, 1},
-        {-1, "tdD", NULL, SAB_E_ARGUMENT, "has no size", 0, 1},
-        {-1, "u", (const uint8_t *)"\xF7", SAB_E_ARGUMENT, "the array: row 5 is null", 0, 2}};
+    } cases[] = {{-2, "u", NULL, SAB_E_CALLBACK, "failed with code 5: the disk is gone", 5, 0},
+                 {1, "u", NULL, SAB_E_CALLBACK, "failed with code 22: the disk is gone", 22, 1},
+                 {-1, "tdD", NULL, SAB_E_ARGUMENT, "has no size", 0, 1},
+                 {-1, "u", (const uint8_t *)"\xF7", SAB_E_ARGUMENT, "the array[5]: is null", 0, 2}};
     for (size_t i = 0; i < COUNT(cases); ++i) {
         struct source source = {lengths_of_arrays, cases[i].fails_at, 0, cases[i].format,
                                 cases[i].validity};
@@ -770,7 +769,7 @@ static void Stream_ThatFails_StaysTheCallers(void) {
         sab_sizes *sizes = NULL;
         EXPECT_FAILS(sab_sizes_arrow_stream_new(&stream, NULL, NULL, &sizes), cases[i].status,
                      cases[i].words);
-        EXPECT(sab_last_callback_code() == cases[i].code);
+        EXPECT(sab_last_error_code() == cases[i].code);
         EXPECT(stream.release != NULL && released_streams == 0);
         EXPECT(released_arrays == cases[i].arrays);
     }

@@ -263,7 +263,7 @@ static void SizeCallback_ThatBreaksARule_IsNamed(void) {
     int32_t codes[] = {77, -1, 1, INT32_MIN};
     for (size_t i = 0; i < COUNT(codes); ++i) {
         EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, &sizes) == SAB_E_CALLBACK);
-        EXPECT(sab_last_callback_code() == codes[i]);
+        EXPECT(sab_last_error_code() == codes[i]);
     }
     EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, &sizes),
                  SAB_E_ARGUMENT, "must be at most 4294967295");
@@ -550,11 +550,11 @@ static void Columns_BadArguments_AreNamed(void) {
     EXPECT_FAILS(sab_sizes_columns_new(columns, count, &made), SAB_E_ARGUMENT, words)
     REFUSED(0, "count = 0: must be from 1 to 8");
     REFUSED(9, "count = 9: must be from 1 to 8");
-    REFUSED(2, "columns[1] has 2 samples: must have as many as columns[0], 3");
+    REFUSED(2, "columns[1]: has 2 samples: must have as many as columns[0], 3");
     columns[1] = source;
-    REFUSED(2, "columns[1] (\"source\") has a name: all columns must have a name, or none");
+    REFUSED(2, "columns[1]: \"source\" has a name: all columns must have a name, or none");
     columns[0] = source;
-    REFUSED(2, "columns[1] (\"source\") has the name of columns[0]");
+    REFUSED(2, "columns[1]: \"source\" has the name of columns[0]");
     columns[1] = NULL;
     REFUSED(2, "columns[1] = NULL");
     sab_sizes *const target = named(three, "target");
@@ -566,9 +566,9 @@ static void Columns_BadArguments_AreNamed(void) {
     sab_sizes *other = NULL;
     const sab_sizes *const pair[] = {made, three};
     EXPECT_FAILS(sab_sizes_columns_new(pair, 1, &other), SAB_E_ARGUMENT,
-                 "columns[0] has 2 columns, source and target: must have one");
+                 "columns[0]: has 2 columns, source and target: must have one");
     EXPECT_FAILS(sab_sizes_join_new(pair, 2, &other), SAB_E_ARGUMENT,
-                 "parts[1] has 1 column: must have the columns of parts[0], 2 columns, source and "
+                 "parts[1]: has 1 column: must have the columns of parts[0], 2 columns, source and "
                  "target");
     EXPECT_FAILS(sab_sizes_named_new(made, "a", &other), SAB_E_ARGUMENT, "must have one");
     EXPECT_FAILS(sab_sizes_named_new(three, "", &other), SAB_E_ARGUMENT, "name = \"\"");

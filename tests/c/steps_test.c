@@ -35,7 +35,7 @@ static void GrowBatch_GrowsUntilItWouldPassTheMaximum(void) {
     said[1] = 55;
     EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK,
                  "increase");
-    EXPECT(sab_last_callback_code() == 55 && size == 123);
+    EXPECT(sab_last_error_code() == 55 && size == 123);
     EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
                  "current = 0");
     EXPECT_FAILS(sab_batch_size_grow(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT,
@@ -183,20 +183,21 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
         options.chunk_size = 2;
         EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, &size), SAB_E_CALLBACK,
                      "chunk of 2 samples from 2");
-        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 2);
+        EXPECT(sab_last_error_code() == codes[i] && parts.runs == 2);
         parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
         EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
-        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 0);
+        EXPECT(sab_last_error_code() == codes[i] && parts.runs == 0);
     }
     /* it is not work */
     parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700};
     EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
-    EXPECT(sab_last_callback_code() == 700);
+    EXPECT(sab_last_error_code() == 700);
     parts = (struct parts){.device = &device, .each = 10, .count = 2};
     const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
-    const char *const words[] = {"options.sample_weights[0] = -1", "options.sample_weights[0] = ",
-                                 "options.sample_weights[0] = ", "sum of options.sample_weights",
-                                 "sum of options.sample_weights"};
+    const char *const words[] = {"options.sample_weights[0] = -1",
+                                 "options.sample_weights[0] = ", "options.sample_weights[0] = ",
+                                 "options.sample_weights: their sum is ",
+                                 "options.sample_weights: their sum is "};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options.sample_weights = wrong[i];
         EXPECT_FAILS(sab_step_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);

@@ -266,7 +266,7 @@ static void Sizes_ThatFail_LoseNoRecord(void) {
                 look(&list, seen, sums, largest);
                 continue;
             }
-            EXPECT(status == SAB_E_CALLBACK && sab_last_callback_code() == 77 && ++failures == 1);
+            EXPECT(status == SAB_E_CALLBACK && sab_last_error_code() == 77 && ++failures == 1);
         }
         expect_each_once(seen);
         EXPECT(failures == 1 && sizes.calls == RECORDS + 1);
@@ -285,7 +285,7 @@ static void Sizes_ThatBreakARule_AreNamed(void) {
     static const char *const messages[] = {
         "record 5: sizes[1] = -1: must not be negative", "record 5: sizes[1] = nan: must be",
         "record 5: sizes[1] = 2.5: must be a whole number",
-        "record 5 of sizes 1, 1501: must be at most options.capacities[1] = 1500"};
+        "record 5: has sizes 1, 1501: must be at most options.capacities[1] = 1500"};
     double values[] = {-1, NAN, 2.5, 1501};
     for (size_t i = 0; i < COUNT(values); ++i) {
         sab_pack_stream_options options = packing(NULL);
@@ -313,7 +313,7 @@ static void Oversize_OfOneColumn_IsRefusedSkippedOrAlone(void) {
     for (int again = 0; again < 2; ++again)
         EXPECT_FAILS(
             sab_stream_next(stream, &list), SAB_E_ARGUMENT,
-            "record 5 of sizes 1, 9000 and cost 9001: must be at most options.budgets[0].limit = "
+            "record 5: has sizes 1, 9000 and cost 9001: must be at most options.budgets[0].limit = "
             "8000. Set options.oversize to SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE");
     sab_stream_free(stream);
     for (sab_oversize oversize = SAB_OVERSIZE_SKIP; oversize <= SAB_OVERSIZE_SINGLE; ++oversize) {

@@ -361,8 +361,8 @@ static void Options_ThatCannotBe_AreRefusedAndTheSourcesStay(void) {
         {{1, -0.5}, "options.proportions[1] = -0.5: must be finite and not negative"},
         {{NAN, 1}, "options.proportions[0] = nan: must be finite and not negative"},
         {{1, INFINITY}, "options.proportions[1] = inf: must be finite and not negative"},
-        {{1e308, 1e308}, "the sum of options.proportions = inf: must be finite"},
-        {{0, 0}, "the sum of options.proportions = 0: must be greater than 0"},
+        {{1e308, 1e308}, "options.proportions: their sum is inf: must be finite"},
+        {{0, 0}, "options.proportions: their sum is 0: must be above 0"},
         {{1, 1e-15}, "options.proportions[1] = 1e-15: must be 0 or at least their sum / 2^39"},
     };
     for (size_t i = 0; i < COUNT(bad); ++i) {

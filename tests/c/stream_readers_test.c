@@ -350,7 +350,7 @@ static void Source_ThatFails_FailsBehindTheFilesBefore(void) {
         size_t count = 0;
         hash_of(stream, 701, &count);
         EXPECT(count == 701 && sab_stream_next(stream, &record) == SAB_E_CALLBACK &&
-               sab_last_callback_code() == 17);
+               sab_last_error_code() == 17);
         hash_of(stream, 100000, &count);
         EXPECT(count == 62702 - 701);
         sab_stream_free(stream);

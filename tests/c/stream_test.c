@@ -229,7 +229,7 @@ static void Map_ThatFails_IsCalledAgain(void) {
     int got[MOST];
     EXPECT(read_out(stream, got, 2) == 2 && got[0] == 0 && got[1] == 2);
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CALLBACK, "map failed with code 42");
-    EXPECT(sab_last_callback_code() == 42);
+    EXPECT(sab_last_error_code() == 42);
     size_t size = 0;
     EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_ARGUMENT,
                  "failed to map a record");
@@ -432,7 +432,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
                  "given twice");
     EXPECT_OK(sab_multiplex_stream_new(by, sources, 2, &stream));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                 "number = 2: must be below the number of sources, 2");
+                 "control = 2: must be below the number of sources, 2");
     sab_stream_free(stream);
     static const uint16_t array[] = {5, 6, 7};
     EXPECT_OK(sab_array_stream_new(array, sizeof *array, COUNT(array), NULL, &stream));
@@ -478,7 +478,7 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
                     const sab_status status = sab_stream_next(stream, &record);
                     if (status == SAB_OK)
                         got[count++] = number_of(&record);
-                    else if (status == SAB_E_CALLBACK && sab_last_callback_code() == 42)
+                    else if (status == SAB_E_CALLBACK && sab_last_error_code() == 42)
                         ++failed;
                     else
                         break;
@@ -490,7 +490,7 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
     struct counter counter = {.end = 4, .fails_at = 2};
     stream = counting(&counter, 1);
     int got[MOST];
-    EXPECT(read_out(stream, got, MOST) == 2 && sab_last_callback_code() == 9 &&
+    EXPECT(read_out(stream, got, MOST) == 2 && sab_last_error_code() == 9 &&
            read_out(stream, got, MOST) == 2);
     sab_stream_free(stream);
 }
@@ -787,13 +787,13 @@ static void Oversize_IsRefusedAgainAndAgain(void) {
             EXPECT_FAILS(
                 sab_stream_next(stream, &record), SAB_E_ARGUMENT,
                 window == PACK
-                    ? "record 1 of size 6: must be at most options.capacities[0] = 5. Set "
+                    ? "record 1: has size 6: must be at most options.capacities[0] = 5. Set "
                       "options.oversize to SAB_OVERSIZE_SKIP (1), or use a larger one"
-                    : "record 1 of size 6: must be at most options.budgets[0].limit = 5. Set "
+                    : "record 1: has size 6: must be at most options.budgets[0].limit = 5. Set "
                       "options.oversize to SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE "
                       "(2), or use a larger one");
         EXPECT_OK(sab_stream_rewind(stream));
-        EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "record 1 of size 6");
+        EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "record 1: has size 6");
         sab_stream_free(stream);
     }
 }
@@ -854,7 +854,7 @@ static void Oversize_IsNamedAfterARestore(void) {
     EXPECT_OK(sab_stream_next(streams[0], &record));
     EXPECT_OK(sab_stream_state_restore(streams[1], state, save(streams[0])));
     EXPECT_OK(sab_stream_next(streams[1], &record));
-    EXPECT_FAILS(sab_stream_next(streams[1], &record), SAB_E_ARGUMENT, "record 6 of size 6");
+    EXPECT_FAILS(sab_stream_next(streams[1], &record), SAB_E_ARGUMENT, "record 6: has size 6");
     for (int i = 0; i < 2; ++i) sab_stream_free(streams[i]);
 }
 

@@ -1,5 +1,6 @@
 // sab.hpp: each class, errors, moves, and exceptions that pass through callbacks.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -249,7 +250,7 @@ void Mixtures_HaveTheirProportions() {
     const sab::Sizes flat = sab::Sizes::mixture(code, std::vector<std::int64_t>(300, 5));
     EXPECT(flat.source_count() == 1 && flat.mixture_source(0).id == 5);
     EXPECT(fails(SAB_E_ARGUMENT, "count = 2", [&] { sab::Sizes::mixture(code, {0, 1}); }));
-    EXPECT(fails(SAB_E_ARGUMENT, "sources[0] is a mixture",
+    EXPECT(fails(SAB_E_ARGUMENT, "sources[0]: is a mixture",
                  [&] { sab::Sizes::mixture({{"flat", &flat}}); }));
     EXPECT(fails(SAB_E_ARGUMENT, "sizes: are no mixture", [&] { wiki.mixture_counts(); }));
 }
@@ -827,6 +828,25 @@ void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
     EXPECT(is_refused);
 }
 
+void Errors_HaveTheirParts() {
+    try {
+        plan_under({{nullptr, 1024}, {nullptr, -1}});
+        EXPECT(false);
+    } catch (const sab::Error& error) {
+        EXPECT(error.argument() == "options.budgets[1].limit" && error.value() == "-1");
+        EXPECT(error.rule() == "must be finite and above 0" && error.code() == 0);
+    }
+    try {
+        sab::Plan::open("/no/such/plan");
+        EXPECT(false);
+    } catch (const sab::Error& error) {
+        const sab::Error copy = error;
+        EXPECT(copy.status() == SAB_E_IO && copy.code() == ENOENT);
+        EXPECT(copy.argument().empty() && copy.value() == "/no/such/plan");
+        EXPECT(std::string(copy.what()).find(copy.rule()) != std::string::npos);
+    }
+}
+
 void MemoryGuard_WatchesSteps() {
     const sab::Plan plan = small_plan();
     sab::BucketSampler sampler(plan);
@@ -943,6 +963,7 @@ int main() {
     RUN(Packing_LocatesSamplesInRows);
     RUN(MemoryModel_IsTheCostOfAPlan);
     RUN(MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan);
+    RUN(Errors_HaveTheirParts);
     RUN(MemoryGuard_WatchesSteps);
     RUN(Stream_IsBuiltInStages);
     RUN(Stream_HasRecordsOfSeveralSizes);

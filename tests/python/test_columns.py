@@ -205,7 +205,7 @@ def test_a_state_resumes_on_other_ranks():
             {"a": [1], "b": [1]},
             {"boundaries": [[0, 0], [9, float("nan")]]},
             ValueError,
-            r"boundaries\[1\] = nan in column 'b': must be a number",
+            r"boundaries\[1\]\['b'\] = nan: must be a number",
         ),
         (
             {"a": [1], "b": [1]},

@@ -242,7 +242,7 @@ def test_epochs_refuse_what_they_cannot_do() -> None:
         histogram.epoch(repeat=[1, 2, 3])
     with pytest.raises(ValueError, match=r"^repeat\[1\] = -1: must be at least 0"):
         histogram.epoch(repeat=[1, -1])
-    with pytest.raises(ValueError, match=r"^repeat: number of samples = 0: must be at least 1"):
+    with pytest.raises(ValueError, match=r"^repeat: give 0 samples: must give at least 1"):
         histogram.epoch(repeat=0)
     with pytest.raises(ValueError, match="must be of a mixture"):
         sab.Histogram(SIZES).epoch()

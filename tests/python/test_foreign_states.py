@@ -34,15 +34,15 @@ SAMPLERS: Mapping[str, Any] = {
 }
 WITH_SEED = sorted(set(SAMPLERS) - {"SequentialSampler", "OrderedSampler"})
 OTHER_BUDGET = (
-    "; for another budget within an epoch make the sampler with the plan of the state, load the "
-    "state, and call set_budget()"
+    "; for another budget within an epoch make the sampler with the plan of the state, restore it, "
+    "and call set_budget()"
 )
 WAYS = {
     "BucketSampler": OTHER_BUDGET,
     "SequentialSampler": OTHER_BUDGET,
     "PackedSampler": (
-        "; the rows of an epoch keep their capacity: load it with that capacity, or begin the next "
-        "epoch with set_epoch()"
+        "; the rows of an epoch keep their capacity: restore it with that capacity, or begin the "
+        "next epoch with set_epoch()"
     ),
 }
 DIFFERENCES = {

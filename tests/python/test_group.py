@@ -373,7 +373,7 @@ def test_groupings_refusals():
             lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])),
             r"dimensions\[1\].lengths.count = 1",
         ),
-        (lambda: sab.Grouping.by_thresholds(([1, 2], [1, 1])), "holds 1 twice"),
+        (lambda: sab.Grouping.by_thresholds(([1, 2], [1, 1])), "1 stands there twice"),
         (
             lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])),
             "thresholds of dimension 0 have 2 dimensions",

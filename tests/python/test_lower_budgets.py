@@ -82,9 +82,7 @@ def test_what_is_no_lowered_budget_is_refused_and_changes_nothing(kind):
     ]
     for sampler in others:
         before, plan = sampler.state_dict(), sampler.plan
-        with pytest.raises(
-            sab.MismatchError, match=re.escape("load the state, and call set_budget")
-        ):
+        with pytest.raises(sab.MismatchError, match=re.escape("restore it, and call set_budget")):
             sampler.load_state_dict(state)
         assert sampler.state_dict() == before
         assert sampler.plan is plan
@@ -102,7 +100,7 @@ def test_samplers_whose_budget_holds_until_the_epoch_ends_say_what_to_do():
     with pytest.raises(sab.UnsupportedError, match="make a sampler with the new budget"):
         packed.set_budget(125)
     balanced = sab.BalancedSampler(SIZES, budget=250)
-    with pytest.raises(sab.UnsupportedError, match="load its state into a sampler with the new"):
+    with pytest.raises(sab.UnsupportedError, match="restore its state into a sampler with the new"):
         balanced.set_budget(125)
     smaller = sab.BalancedSampler(SIZES, budget=125)
     seen = list(itertools.islice(balanced, 3))

@@ -1330,7 +1330,7 @@ def test_no_batch_of_a_plan_breaks_the_budget_of_a_model(noisy_pairs, options):
 def test_a_model_prices_only_sizes_with_its_columns(exact_pairs):
     sizes = pair_sizes(50)
     one = sab.measurement_points(4, 90, max_count=99)
-    words = "cost is that of a memory model with 2 columns, source and target: the sizes have "
+    words = "cost: is that of a memory model with 2 columns, source and target: the sizes have "
     for others, listed in (
         ({"images": sizes["source"], "tokens": sizes["target"]}, "2 columns, images and tokens"),
         ({"target": sizes["target"], "source": sizes["source"]}, "2 columns, target and source"),
@@ -1338,10 +1338,10 @@ def test_a_model_prices_only_sizes_with_its_columns(exact_pairs):
     ):
         with pytest.raises(ValueError, match=words + listed):
             sab.plan(others, budget=10**9, cost=exact_pairs)
-        with pytest.raises(ValueError, match=f"balance {words[5:]}{listed}"):
+        with pytest.raises(ValueError, match=f"balance{words[4:]}{listed}"):
             sab.BalancedSampler(others, samples=8, balance=exact_pairs)
     model = sab.MemoryModel.fit(one, [bytes_of(*point) for point in one])
-    with pytest.raises(ValueError, match=r"budget\[1\].cost is .* 1 column: .* 2 columns, source"):
+    with pytest.raises(ValueError, match=r"budget\[1\].cost: is .* 1 column: .* 2 columns, source"):
         sab.plan(sizes, budget=[sab.Budget(4096), sab.Budget(10**9, cost=model)])
     assert sab.plan(sizes["source"], budget=10**9, cost=model).batch_count == 1
     named = sab.MemoryModel.fit(one, [bytes_of(*point) for point in one], columns=["source"])

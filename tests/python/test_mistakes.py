@@ -79,7 +79,7 @@ WRONG_PARTS = {
     "samples by number": ({0: 5}, "sizes has the key 0: the name of a column must be a text"),
     "no columns": ({}, "sizes = {}: must have at least one column"),
     "function": (len, "sizes is a builtin_function_or_method: count must be given with a function"),
-    "no such file": (pathlib.Path("none.npy"), 'cannot open file "none.npy": No such file or dir'),
+    "no such file": (pathlib.Path("none.npy"), "[Errno 2] No such file or directory: 'none.npy'"),
 }
 TAKE_SIZES = {
     "plan": (lambda given: sab.plan(given, budget=20), "sizes"),

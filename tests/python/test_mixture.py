@@ -924,7 +924,7 @@ MISTAKES = [
     ),
     (
         lambda: sab.plan(three(), 4096, cost=lambda count, length: count * length),
-        "cost is a callback: the plan of a mixture is made again in each epoch, and must have co",
+        "cost: is a callback: the plan of a mixture is made again in each epoch, and must have co",
     ),
     (lambda: sab.plan(three(), 800), "sizes["),
     (lambda: sab.Sizes(three()), "sizes is a sab.Mixture: pass it as it is, in the place of sizes"),

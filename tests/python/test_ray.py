@@ -235,7 +235,7 @@ def test_tasks_of_the_command_write_an_epoch_of_a_mixture(
     again = [*planning, *measure, "--repeat"]
     assert "number of --repeat = 1: must be the number of sources" in refused(*again, 1)
     assert "--repeat[1] -1: must be at least 0" in refused(*again, 1, -1, *REPEATS[2:])
-    assert "--repeat: number of samples = 0: must" in refused(*again, *[0 for _ in NAMES])
+    assert "--repeat: give 0 samples: must" in refused(*again, *[0 for _ in NAMES])
     assert "--repeat and --epoch are for a mixture" in refused(
         *("engine", "plan", files[0], *counts, "--save", "x"), *measure[:2], *repeat
     )

@@ -473,7 +473,7 @@ def test_records_over_the_limit():
     def sizes(**oversize):
         return Stream.from_items([3, 6, 2, 9, 1]).readahead(3, budget=6, key=float, **oversize)
 
-    with pytest.raises(ValueError, match="record 3 of size 9: must be at most budget = 6"):
+    with pytest.raises(ValueError, match="record 3: has size 9: must be at most budget = 6"):
         list(sizes())
     pairs = Stream.from_items([(3, 4)])
     key = {"a": lambda pair: pair[0], "b": lambda pair: pair[1]}
@@ -502,7 +502,7 @@ def test_packing_fills_rows_and_loses_nothing(chunks):
         )
     )
     assert list(numbers(7).pack(6, key=float, shuffle=False)) == [[0, 6], [1, 5], [2, 4], [3]]
-    with pytest.raises(ValueError, match="record 7 of size 7: must be at most capacity = 6"):
+    with pytest.raises(ValueError, match="record 7: has size 7: must be at most capacity = 6"):
         list(numbers(8).pack(6, key=float))
 
 
@@ -581,7 +581,9 @@ def test_errors_of_several_sizes_name_the_column():
         options = {"key": IMAGES_AND_TOKENS, **options}
         return list(Stream.from_items(items).pack(capacity, **options))
 
-    over = "record 1 of sizes 9, 4 and cost 13: must be at most budget = 12. Set oversize to 'skip'"
+    over = (
+        "record 1: has sizes 9, 4 and cost 13: must be at most budget = 12. Set oversize to 'skip'"
+    )
     for call, error, message in (
         (lambda: read(budget=12), ValueError, over),
         (lambda: read(budget={"images": 5}), ValueError, r"at most budget\['images'\] = 5"),
@@ -595,7 +597,7 @@ def test_errors_of_several_sizes_name_the_column():
         (lambda: numbers(3).readahead(budget=9, cost="product"), ValueError, "cost: is for rec"),
         (lambda: pack({"images": 9}), ValueError, "capacity has no 'tokens'"),
         (lambda: pack(9), ValueError, "capacity = 9: must have one for each column, 'images'"),
-        (lambda: pack([5, 9]), ValueError, r"record 1 of .* at most capacity\['images'\] = 5"),
+        (lambda: pack([5, 9]), ValueError, r"record 1: has .* at most capacity\['images'\] = 5"),
         (lambda: pack([9, 9], [(0, 1, 2.5)]), ValueError, r"sizes\[1\] = 2.5: must be a whole"),
         (lambda: pack([9], key={"images": len}), ValueError, "len.key. = 1: must be from 2 to 8"),
         (lambda: pack([9, 9], key={"images": len, "t": 3}), TypeError, r"key\['t'\] = 3: must be"),
@@ -926,7 +928,7 @@ def test_arguments_that_cannot_be():
         (
             lambda: next(numbers().mix(numbers(), proportions=[0, 0])),
             ValueError,
-            "^the sum of proportions = 0: must be greater than 0",
+            "^proportions: their sum is 0: must be above 0",
         ),
         (lambda: numbers().rank(2, 2), ValueError, "rank = 2"),
         (lambda: numbers().map(str, threads=-1), ValueError, "threads = -1"),
@@ -938,7 +940,7 @@ def test_arguments_that_cannot_be():
         (
             lambda: next(numbers(5).multiplex(numbers(2)).map(str).batch(9)),
             ValueError,
-            "number = 1",
+            "control = 1",
         ),
         (
             lambda: next(numbers().readahead(5, batch_size=2, key=lambda x: -1)),

@@ -532,7 +532,7 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
         OK(sab_bucket_sampler_new(plan, nullptr, &sampler));
         EXPECT_EQ(sab_sampler_check_ranks(sampler, rank, 2, &sab_torch_store_all_gather, store),
                   SAB_E_CALLBACK);
-        EXPECT_EQ(sab_last_callback_code(), SAB_E_TIMEOUT);
+        EXPECT_EQ(sab_last_error_code(), SAB_E_TIMEOUT);
         EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 2 did not come"), nullptr)
             << sab_last_error_message();
         sab_sampler_free(sampler);

@@ -31,6 +31,7 @@ using Serialization: Serialization, serialize, deserialize
 
 # Each file exports its names.
 include("raw.jl")
+include("messages.jl")
 include("library.jl")
 include("columns.jl")
 include("sizes.jl")

@@ -27,14 +27,26 @@ end
 version() = VersionNumber(unsafe_string(Raw.sab_version_string()))
 
 """
-    SABError(status, message)
+    SABError
 
-An error of the library. `status` is one of `SAB.Raw.SAB_E_...`; `message` names argument, value and
-rule. An exception of the caller's own function is not wrapped but thrown again unchanged.
+An error of the library.
+
+- `status`: one of `SAB.Raw.SAB_E_...`,
+- `message`: argument, value and rule in one text,
+- `argument`, `value`, `rule`: the parts of the message, such as `"sizes[4]"`, `"-1"` and
+  `"must not be negative"`; `""` where it has none. For `SAB_E_IO`, `value` is the name of the file,
+  and `rule` the reason,
+- `code`: for `SAB_E_IO` the number of the system's error, `Libc.errno`; otherwise 0.
+
+An exception of the caller's own function is not wrapped but thrown again unchanged.
 """
 struct SABError <: Exception
     status::Int32
     message::String
+    argument::String
+    value::String
+    rule::String
+    code::Int32
 end
 Base.showerror(io::IO, error::SABError) = print(io, "SABError: ", error.message, " (", unsafe_string(Raw.sab_status_name(error.status)), ")")
 
@@ -92,7 +104,7 @@ const CLOSED = :SAB_closed
 
 # Throws the exception of a function, or the library's failure. Returns any other status.
 function check(status::Integer, functions::Union{Nothing,Calls}...)
-    message = status < 0 ? unsafe_string(Raw.sab_last_error_message()) : ""
+    error = status < 0 ? SABError(status, last_error()...) : nothing
     for calls in functions
         calls === nothing && continue
         exception = calls.exception
@@ -100,7 +112,7 @@ function check(status::Integer, functions::Union{Nothing,Calls}...)
         calls.exception = nothing
         throw(something(exception))
     end
-    status < 0 && throw(SABError(status, message))
+    error === nothing || throw(error)
     return status
 end
 

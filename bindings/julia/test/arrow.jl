@@ -126,7 +126,7 @@ end
 
 @testset "missing of Arrow is refused with its row, or counted as 0" begin
     column = primitive([5, 6, 7], Union{Missing,Int}, but(2, 3))
-    @test occursin("row 1 is null", sprint(showerror, thrown(() -> Sizes(column))))
+    @test occursin("[2]: is null", sprint(showerror, thrown(() -> Sizes(column))))
     @test collect(Sizes(column; nulls = :zero)) == [5, 0, 7]
     @test collect(Sizes([5, missing, 7]; nulls = :zero)) == [5, 0, 7]
     @test occursin("values[2] = missing", sprint(showerror, thrown(() -> Sizes([5, missing]))))

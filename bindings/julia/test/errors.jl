@@ -6,7 +6,7 @@ message(call) = sprint(showerror, thrown(call))
     plan = SAB.Plan([1, 2, 3]; budget = 10)
     sampler = SAB.BucketSampler(plan)
     @test status(() -> SAB.Plan([1, 2]; budget = -1)) == Raw.SAB_E_ARGUMENT
-    @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: options.budgets[0].limit = -1: must be finite and above 0 (SAB_E_ARGUMENT)"
+    @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: budget = -1: must be finite and above 0 (SAB_E_ARGUMENT)"
     @test status(() -> SAB.Plan([1, 2])) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1.0, NaN]; budget = 5)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1, 99]; budget = 5)) == Raw.SAB_E_ARGUMENT

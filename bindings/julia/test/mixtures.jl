@@ -91,8 +91,8 @@ end
 end
 
 @testset "bad mixtures are refused" begin
-    for (given, words) in ((repeat = (web = -1,),) => "options.repeats[2] = -1", (repeat = 0,) => "are all 0", (repeat = 1, temperature = 2) => "at most one",
-        (temperature = -1,) => "options.temperature = -1", (schedule = [0 => 1],) => "options.schedule_epochs[0] = 0")
+    for (given, words) in ((repeat = (web = -1,),) => "repeat[3] = -1", (repeat = 0,) => "are all 0", (repeat = 1, temperature = 2) => "only one of",
+        (temperature = -1,) => "temperature = -1", (schedule = [0 => 1],) => "schedule_epochs[1] = 0")
         exception = thrown(() -> Mixture(three(); given...))
         @test exception isa SABError && exception.status == Raw.SAB_E_ARGUMENT && occursin(words, exception.message)
     end
@@ -101,8 +101,8 @@ end
         exception = thrown(() -> Mixture(three(); given...))
         @test exception isa ArgumentError && occursin(words, exception.msg)
     end
-    @test occursin("sources[1]: has no sample", thrown(() -> Mixture((a = [1], b = Int[]))).message)
-    @test occursin("ids[1] = -4", thrown(() -> Mixture([1, 2]; sources = [1, -4])).message)
+    @test occursin("sources[2]: has no sample", thrown(() -> Mixture((a = [1], b = Int[]))).message)
+    @test occursin("ids[2] = -4", thrown(() -> Mixture([1, 2]; sources = [1, -4])).message)
     @test occursin("count = 1", thrown(() -> Mixture([1, 2]; sources = [1])).message)
     @test thrown(() -> Mixture([1, 2])) isa UndefKeywordError
     mixture = mixed()

@@ -53,7 +53,7 @@ end
     @test SAB.loss_weights(grouped, :token; tokens = [0, 1, 1, 2]) == [0, 0.25, 0.25, 0.5]
     @test_throws ArgumentError SAB.loss_weights(grouped, :token; tokens = [1])
     @test_throws ArgumentError SAB.plan_step(lengths; budget = 8, groups = [1])
-    @test thrown(() -> SAB.plan_step(lengths; budget = 6)).message == "sizes[0] = 7: must fit options.budgets[0].limit = 6 alone; 1 of 6 samples do not"
+    @test thrown(() -> SAB.plan_step(lengths; budget = 6)).message == "sizes[1] = 7: must fit budget = 6 alone; 1 of 6 samples do not"
     @test thrown(() -> SAB.plan_step(lengths; budget = 8, balance = (count, length) -> error("mine"))) isa ErrorException
     both = SAB.plan_step((images = [1, 2, 3, 4], tokens = [10, 20, 30, 40]); world_size = 2, budget = (images = 6, tokens = 60))
     @test length(both.cu_seqlens[1]) == 2

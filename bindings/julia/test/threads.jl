@@ -24,7 +24,7 @@ end
             message(() -> SAB.Plan([1, 2]; budget = -number)) # messages are of the thread
         end
     end
-    @test all(number -> number % 2 == 0 ? outcomes[number] == Mine(number) : occursin("budgets[0].limit = -$number:", outcomes[number]), 1:32)
+    @test all(number -> number % 2 == 0 ? outcomes[number] == Mine(number) : occursin("budget = -$number:", outcomes[number]), 1:32)
     walks = Vector{Any}(undef, 8)
     Threads.@threads for number in 1:8
         stream = SAB.map_stream(x -> fill(x, number), SAB.block_shuffle_stream(SAB.array_stream(1:500), 100; seed = number))

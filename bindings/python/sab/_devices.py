@@ -317,7 +317,8 @@ class _ComponentCpu(Device):
         try:
             check(lib.sab_torch_open(ffi.NULL))
         except (OSError, MismatchError) as error:
-            raise type(error)(f"{error}\n{_how_to_get_component(torch)}") from None
+            kind = OSError if isinstance(error, OSError) else MismatchError
+            raise kind(f"{error}\n{_how_to_get_component(torch)}") from None
         options = new_struct("sab_probe_options")
         options.total_bytes = total_bytes
         handle = ffi.new("sab_probe **")

@@ -8,11 +8,11 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from sab._arguments import brief
-from sab._messages import in_python
+from sab._messages import Parts, in_python
 from sab._sab import ffi, lib
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
     lib.SAB_E_ARGUMENT: ValueError,
     lib.SAB_E_NO_MEMORY: MemoryError,
     lib.SAB_E_CANCELLED: Cancelled,
-    lib.SAB_E_IO: OSError,
     lib.SAB_E_FORMAT: FormatError,
     lib.SAB_E_MISMATCH: MismatchError,
     lib.SAB_E_UNSUPPORTED: UnsupportedError,
@@ -218,11 +217,28 @@ def check(status: int, calls: Calls | None = None) -> int:
         if calls is not None:
             calls.exception = None  # of a call back whose failure the library has dealt with
         return status
-    message = ffi.string(lib.sab_last_error_message()).decode(errors="replace")
+    error = _error(status, calls.names if calls is not None else {})
     if calls is not None:
         calls.raise_kept()
-    names = calls.names if calls is not None else {}
-    raise _EXCEPTIONS.get(status, Error)(in_python(message, names))
+    raise error
+
+
+def _error(status: int, names: Mapping[str, str]) -> Exception:
+    """The exception of the last failure of this thread."""
+    file = ffi.string(lib.sab_last_error_value())
+    message, argument, rule = (
+        ffi.string(text).decode(errors="replace")
+        for text in (
+            lib.sab_last_error_message(),
+            lib.sab_last_error_argument(),
+            lib.sab_last_error_rule(),
+        )
+    )
+    if status == lib.SAB_E_IO:
+        code = lib.sab_last_error_code()
+        return OSError(code, rule, os.fsdecode(file)) if code and file else OSError(message)
+    parts = Parts(message, argument, file.decode(errors="replace"), rule)
+    return _EXCEPTIONS.get(status, Error)(in_python(parts, names))
 
 
 def written(write: Callable[[CData, int, CData], object]) -> bytes:

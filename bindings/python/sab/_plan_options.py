@@ -274,9 +274,14 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls, columns: Sequ
         calls.kept.append(edges)
         options.bucket_rule = lib.SAB_BUCKETS_BOUNDARIES
         options.boundaries = ffi.cast("double *", edges.ctypes.data)
-        calls.names.update(
-            {f"in column {j}": f"in column {name!r}" for j, name in enumerate(columns)}
-        )
+        if edges.ndim > 1:
+            calls.names.update(
+                {
+                    f"boundaries[{i}][{j}]": f"boundaries[{i}][{name!r}]"
+                    for i in range(len(edges))
+                    for j, name in enumerate(columns)
+                }
+            )
         options.boundary_count = edges.size if edges.ndim == 1 else len(edges)
     elif buckets is not None:
         options.bucket_rule = lib.SAB_BUCKETS_OPTIMAL

@@ -107,7 +107,7 @@ class _Pipeline:
     def check(self, status: int, calls: Calls | None = None) -> int:
         """Raises what a status stands for; the exception of a stage as it was raised there."""
         if status == lib.SAB_E_CALLBACK and (calls is None or calls.exception is None):
-            code = lib.sab_last_callback_code()
+            code = lib.sab_last_error_code()
             for _, held in self.stages:
                 error = held[3].pop(code, None)
                 if error is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import re
 import sys
 import traceback
 import warnings
@@ -19,6 +18,7 @@ from sab._at_start import EXIT_CODE, raise_interrupts
 from sab._cli import compare, engine, memory, pack, plan, sizes
 from sab._cli.batch_sizes import StepError
 from sab._cli.inputs import InputError
+from sab._messages import tokens
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,6 +62,8 @@ def _open_closed_streams() -> None:
 
 def _words_of(error: Exception) -> str:
     """The message of an error, with its kind where the message alone does not say enough."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f'"{error.filename}": {error.strerror}'
     if isinstance(error, MemoryError):
         return str(error) or "out of memory"
     expected = (InputError, ValueError, OSError, ImportError, sab.Error)
@@ -76,19 +78,47 @@ def _for_options(message: str, names: Iterable[str]) -> str:
     >>> _for_options("column = None: must be one of a, b", ["column"])
     '--column: must be one of a, b'
     """
-    for name in names:
-        option = f"--{name.replace('_', '-')}"
-        message = re.sub(rf"\b{name} = None(?=:)", option, message)
-        message = re.sub(rf"\b{name} = '([^']*)'", rf"{option} \1", message)
-        message = re.sub(rf"\b{name}((?:\[\d+\])?) = ", rf"{option}\1 ", message)
-        message = re.sub(rf"^{name}: ", f"{option}: ", message)
-        message = re.sub(rf"\blen\({name}\)", f"number of {option}", message)
-        message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
-        said = re.search(rf"\bSet {name} to [^,;]*", message)
-        if said is not None:
-            plain = said[0].replace("'", "").replace(f"Set {name}", f"Set {option}")
-            message = message.replace(said[0], plain)
-    return message
+    options = {name: f"--{name.replace('_', '-')}" for name in names}
+    words, said, at = list(tokens(message)), [], 0
+    while at < len(words):
+        name, bracket, index = words[at].partition("[")
+        option = options.get(name)
+        rest = "".join(words[at + 1 :])
+        at += 1
+        if option is None:
+            said.append(name + bracket + index)
+        elif rest.startswith(" = "):
+            said.append(option + bracket + index)
+            value = rest[3:]
+            at += 3  # to the value
+            if value.startswith("None:"):
+                at += 1
+            else:
+                said.append(" ")
+                at = _unquote(words, at, said)
+        elif rest.startswith("='"):
+            said += [option, " "]
+            at = _unquote(words, at + 1, said)
+        elif "".join(said).endswith("len(") and rest.startswith(")"):
+            said[-2:] = ["number of ", option]
+            at += 1
+        elif not said and rest.startswith(": "):
+            said.append(option)
+        elif "".join(said).endswith("Set ") and rest.startswith(" to "):
+            said += [option, " to "]
+            at = _unquote(words, at + 3, said)
+        else:
+            said.append(name + bracket + index)
+    return "".join(said)
+
+
+def _unquote(words: Sequence[str], at: int, said: list[str]) -> int:
+    """Adds the value there without its quotes; gives the place behind it."""
+    if words[at : at + 1] == ["'"] and "'" in words[at + 1 :]:
+        end = words.index("'", at + 1)
+        said.append("".join(words[at + 1 : end]))
+        return end + 1
+    return at
 
 
 class _Parser(argparse.ArgumentParser):

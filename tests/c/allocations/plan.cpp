@@ -57,7 +57,7 @@ SCENARIO(base, Threads::none) {
     sab_sizes *sizes = nullptr;
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_new(nullptr, 5, SAB_FLOAT64, nullptr, &sizes));
     CALL_PLAIN(sab_last_error_message());
-    CALL_PLAIN(sab_last_callback_code());
+    CALL_PLAIN(sab_last_error_code());
     CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
 }
 

@@ -1,5 +1,7 @@
 use std::{fmt, io};
 
+use crate::messages::{own_name, translated};
+
 /// Any error of a caller's closure.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -9,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// use libsab::{Plan, PlanOptions, Sizes};
 ///
 /// let error = Plan::new(&Sizes::copied(&[3u8])?, &PlanOptions::new().budget(-1.0)).unwrap_err();
-/// assert_eq!((error.argument(), error.value()), (Some("budgets[0].limit"), Some("-1")));
+/// assert_eq!((error.argument(), error.value()), (Some("budget"), Some("-1")));
 /// println!("{error}");
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -18,16 +20,30 @@ pub struct Detail {
     text: String,
     argument: Option<String>,
     value: Option<String>,
+    rule: Option<String>,
 }
 
 impl Detail {
+    /// A message without parts.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        let text = text.into();
-        let (argument, value) = match parts(&text) {
-            Some((argument, value)) => (Some(argument.to_owned()), Some(value.to_owned())),
-            None => (None, None),
+        Detail { text: text.into(), argument: None, value: None, rule: None }
+    }
+
+    /// A message of the library and its parts, in the words of Rust.
+    pub(crate) fn of_library(message: &str, argument: &str, value: &str, rule: &str) -> Self {
+        if argument.is_empty() {
+            return Self::new(translated(message));
+        }
+        let has_value = message[argument.len()..].starts_with(" = ");
+        let is_text = message[argument.len()..].starts_with(" = \"");
+        let (name, rule) = (own_name(argument), translated(rule));
+        let value = if is_text { value.to_owned() } else { translated(value) };
+        let text = match (has_value, is_text) {
+            (false, _) => format!("{name}: {rule}"),
+            (true, true) => format!("{name} = \"{value}\": {rule}"),
+            (true, false) => format!("{name} = {value}: {rule}"),
         };
-        Detail { text, argument, value }
+        Detail { text, argument: Some(name), value: has_value.then_some(value), rule: Some(rule) }
     }
 
     /// The whole message.
@@ -48,6 +64,12 @@ impl Detail {
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()
     }
+
+    /// The rule that the argument breaks.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        self.rule.as_deref()
+    }
 }
 
 impl fmt::Display for Detail {
@@ -56,18 +78,23 @@ impl fmt::Display for Detail {
     }
 }
 
-/// Argument and value of "argument = value: rule".
-fn parts(text: &str) -> Option<(&str, &str)> {
-    let (argument, rest) = text.split_once(" = ")?;
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.[]()".contains(&byte);
-    if argument.is_empty() || !argument.bytes().all(is_name) {
-        return None;
+/// An error of the system, with what was being done.
+#[derive(Debug)]
+struct SystemError {
+    text: String,
+    error: Option<io::Error>,
+}
+
+impl fmt::Display for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
-    let value = match rest.strip_prefix('"') {
-        Some(quoted) => quoted.split_once("\": ")?.0,
-        None => rest.split_once(": ")?.0,
-    };
-    Some((argument.strip_prefix("options.").unwrap_or(argument), value))
+}
+
+impl std::error::Error for SystemError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.as_ref().map(|error| error as _)
+    }
 }
 
 /// Why a call failed. A failed call changes nothing, but for what a stream has read.
@@ -93,8 +120,8 @@ pub enum Error {
     /// The caller's progress closure stopped the call.
     Cancelled,
     /// A file, a server or a library could not be opened, read or written. The
-    /// [kind](io::Error::kind) is that of the system's error, [`io::ErrorKind::Other`] where there
-    /// is none.
+    /// [kind](io::Error::kind) is that of the system's error, which is its
+    /// [source](std::error::Error::source); [`io::ErrorKind::Other`] where there is none.
     Io(io::Error),
     /// Bytes are truncated, corrupted or of another format or version.
     Format(Detail),
@@ -113,6 +140,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// "argument = value: rule"
+    #[allow(clippy::needless_pass_by_value)] // a number, or a text that was made for it
+    pub(crate) fn refused(
+        argument: impl Into<String>,
+        value: impl ToString,
+        rule: impl Into<String>,
+    ) -> Self {
+        let (argument, value, rule) = (argument.into(), value.to_string(), rule.into());
+        Error::Argument(Detail {
+            text: format!("{argument} = {value}: {rule}"),
+            argument: Some(argument),
+            value: Some(value),
+            rule: Some(rule),
+        })
+    }
+
+    /// Of more than one argument, or of no value.
     pub(crate) fn argument_error(text: impl Into<String>) -> Self {
         Error::Argument(Detail::new(text))
     }
@@ -129,19 +173,14 @@ impl Error {
         Error::Internal(Detail::new(text))
     }
 
-    /// An error of the system that the library reported in words: they end with the system's text
-    /// for it, by which the kind is found.
-    pub(crate) fn io(text: String) -> Self {
-        let is_reason = |error: &io::Error| {
-            let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or_default();
-            text.strip_suffix(reason).is_some_and(|before| before.ends_with(": "))
-        };
-        let kind = (1..=133)
-            .map(io::Error::from_raw_os_error)
-            .find(is_reason)
-            .map_or(io::ErrorKind::Other, |error| error.kind());
-        Error::Io(io::Error::new(kind, text))
+    /// `number` is that of the system's error; 0: there is none.
+    pub(crate) fn io(text: String, number: i32) -> Self {
+        Self::of_system(text, (number != 0).then(|| io::Error::from_raw_os_error(number)))
+    }
+
+    pub(crate) fn of_system(text: String, error: Option<io::Error>) -> Self {
+        let kind = error.as_ref().map_or(io::ErrorKind::Other, io::Error::kind);
+        Error::Io(io::Error::new(kind, SystemError { text, error }))
     }
 
     /// Message of the failure; `None` for [`Error::Callback`], [`Error::Cancelled`]
@@ -199,34 +238,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_messages() {
-        for (text, expected) in [
-            ("budget = -1: must be above 0", Some(("budget", "-1"))),
-            ("options.batch_sizes[2] = 0: must be at least 1", Some(("batch_sizes[2]", "0"))),
-            ("features.len() = 5: must be 4", Some(("features.len()", "5"))),
-            ("url = \"a: b\": must name a store", Some(("url", "a: b"))),
-            ("url = \"a\" without a rule", None),
-            ("cannot open \"x = 1: y\": No such file", None),
-            ("the file is damaged", None),
-            (" = 1: must be named", None),
-        ] {
-            assert_eq!(parts(text), expected, "{text}");
-        }
+    fn parts_of_the_library() {
+        let said = |message: &str, argument: &str, value: &str, rule: &str| {
+            let detail = Detail::of_library(message, argument, value, rule);
+            (detail.text, detail.argument, detail.value)
+        };
+        assert_eq!(
+            said("options.tail = SAB_TAIL_DROP: must", "options.tail", "SAB_TAIL_DROP", "must"),
+            (
+                "tail = Tail::Drop: must".to_owned(),
+                Some("tail".to_owned()),
+                Some("Tail::Drop".to_owned())
+            )
+        );
+        assert_eq!(
+            said("url = \"a: b\": must", "url", "a: b", "must"),
+            ("url = \"a: b\": must".to_owned(), Some("url".to_owned()), Some("a: b".to_owned()))
+        );
+        assert_eq!(
+            said("state: is damaged", "state", "", "is damaged"),
+            ("state: is damaged".to_owned(), Some("state".to_owned()), None)
+        );
+        assert_eq!(said("is damaged", "", "", ""), ("is damaged".to_owned(), None, None));
     }
 
     #[test]
     fn kinds_of_system_errors() {
-        let kind = |text: &str| match Error::io(text.to_owned()) {
-            Error::Io(error) => (error.kind(), error.to_string()),
-            other => panic!("{other:?}"),
+        let Error::Io(error) = Error::io("cannot open \"a\": not there".to_owned(), 2) else {
+            panic!("another error")
         };
-        let text = "cannot open \"a\": No such file or directory";
-        assert_eq!(kind(text), (io::ErrorKind::NotFound, text.to_owned()));
-        assert_eq!(
-            kind("cannot write \"a\": Permission denied").0,
-            io::ErrorKind::PermissionDenied
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "cannot open \"a\": not there");
+        let source = error.get_ref().and_then(std::error::Error::source).expect("the system's");
+        let system = source.downcast_ref::<io::Error>().expect("the system's");
+        assert_eq!(system.raw_os_error(), Some(2));
+        assert!(
+            matches!(Error::io(String::new(), 0), Error::Io(error) if error.kind() == io::ErrorKind::Other)
         );
-        assert_eq!(kind("cannot map \"a\": must be a regular file").0, io::ErrorKind::Other);
-        assert_eq!(kind("No such file or directory").0, io::ErrorKind::Other);
     }
 }

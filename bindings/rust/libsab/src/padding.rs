@@ -86,9 +86,11 @@ impl Shapes {
     pub fn new(dimensions: usize, shapes: &[usize]) -> Result<Self, Error> {
         if dimensions == 0 || dimensions > 16 || shapes.len() % dimensions != 0 {
             let given = shapes.len();
-            return Err(Error::argument_error(format!(
-                "dimensions = {dimensions}: must be from 1 to 16 and divide the number of shapes, {given}"
-            )));
+            return Err(Error::refused(
+                "dimensions",
+                dimensions,
+                format!("must be from 1 to 16 and divide the number of shapes, {given}"),
+            ));
         }
         let mut offsets = vec![0i64];
         for (number, shape) in shapes.chunks(dimensions).enumerate() {
@@ -97,9 +99,11 @@ impl Shapes {
                 .try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
             let next = own.and_then(|own| offsets[number].checked_add(own));
             offsets.push(next.ok_or_else(|| {
-                Error::argument_error(format!(
-                    "shapes[{number}] = {shape:?}: must keep all elements below 2^63"
-                ))
+                Error::refused(
+                    format!("shapes[{number}]"),
+                    format!("{shape:?}"),
+                    "must keep all elements below 2^63",
+                )
             })?);
         }
         Ok(Shapes { dimensions, numbers: raw::signed(shapes), offsets })
@@ -185,9 +189,11 @@ impl Shapes {
             return Ok(());
         }
         let elements = self.elements();
-        Err(Error::argument_error(format!(
-            "values.len() = {values}: must be that of all shapes, {elements}"
-        )))
+        Err(Error::refused(
+            "values.len()",
+            values,
+            format!("must be that of all shapes, {elements}"),
+        ))
     }
 }
 

@@ -128,14 +128,19 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
     if status >= 0 {
         return Ok(status);
     }
-    // SAFETY: never NULL, NUL-terminated, belongs to this thread and is copied before its next
-    // call.
-    let message =
-        unsafe { CStr::from_ptr(sys::sab_last_error_message()) }.to_string_lossy().into_owned();
+    let text = |function: unsafe extern "C" fn() -> *const c_char| {
+        // SAFETY: never NULL, NUL-terminated, belongs to this thread and is copied before its next
+        // call.
+        unsafe { CStr::from_ptr(function()) }.to_string_lossy().into_owned()
+    };
+    let message = text(sys::sab_last_error_message);
     let kind = match status {
         sys::SAB_E_CALLBACK => return Err(Error::Callback(message.into())),
         sys::SAB_E_CANCELLED => return Err(Error::Cancelled),
-        sys::SAB_E_IO => return Err(Error::io(message)),
+        sys::SAB_E_IO => {
+            // SAFETY: takes nothing.
+            return Err(Error::io(message, unsafe { sys::sab_last_error_code() }));
+        }
         sys::SAB_E_ARGUMENT => Error::Argument,
         sys::SAB_E_NO_MEMORY => Error::NoMemory,
         sys::SAB_E_FORMAT => Error::Format,
@@ -145,7 +150,12 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
         sys::SAB_E_TIMEOUT => Error::Timeout,
         _ => Error::Internal,
     };
-    Err(kind(Detail::new(message)))
+    Err(kind(Detail::of_library(
+        &message,
+        &text(sys::sab_last_error_argument),
+        &text(sys::sab_last_error_value),
+        &text(sys::sab_last_error_rule),
+    )))
 }
 
 /// As [`check`], for a call that used closures: the failure of the first of them that failed is the
@@ -172,7 +182,7 @@ pub(crate) fn path_text(path: &Path) -> Result<CString, Error> {
 fn text(name: &str, bytes: &[u8]) -> Result<CString, Error> {
     CString::new(bytes).map_err(|_| {
         let value = String::from_utf8_lossy(bytes);
-        Error::argument_error(format!("{name} = {value:?}: must not have a NUL byte"))
+        Error::refused(name, format!("{value:?}"), "must not have a NUL byte")
     })
 }
 

@@ -120,7 +120,7 @@ impl<'a> Sizes<'a> {
     /// [`Error::Argument`] for a step of 0, or more samples than there may be.
     pub fn strided<T: Element>(data: &'a [T], step: usize) -> Result<Self, Error> {
         if step == 0 {
-            return Err(Error::argument_error("step = 0: must be at least 1"));
+            return Err(Error::refused("step", "0", "must be at least 1"));
         }
         Ok(Sizes { handle: SizesHandle::borrow(data, step)? })
     }
@@ -375,11 +375,13 @@ pub(crate) fn of_file<T>(
         let text = format!("cannot read \"{name}\": {error}");
         match error.kind() {
             io::ErrorKind::OutOfMemory => Error::NoMemory(Detail::new(text)),
-            kind => Error::Io(io::Error::new(kind, text)),
+            _ => Error::of_system(text, Some(error)),
         }
     };
-    if !std::fs::metadata(path).map_err(refuse)?.is_file() {
-        return Err(Error::io(format!("cannot read \"{name}\": must be a regular file")));
+    let facts = std::fs::metadata(path).map_err(refuse)?;
+    if !facts.is_file() && !facts.is_dir() {
+        let text = format!("cannot read \"{name}\": must be a regular file");
+        return Err(Error::of_system(text, None)); // it may never end
     }
     make(&std::fs::read(path).map_err(refuse)?).map_err(|error| match error {
         Error::Format(detail) => Error::Format(Detail::new(format!("\"{name}\": {detail}"))),

@@ -153,7 +153,7 @@ impl<'a> RecordRef<'a> {
         let bytes = self.bytes()?;
         T::from_bytes(bytes).ok_or_else(|| {
             let (length, wanted) = (bytes.len(), std::mem::size_of::<T>());
-            Error::argument_error(format!("record.len() = {length}: must be {wanted} bytes"))
+            Error::refused("record.len()", length, format!("must be {wanted} bytes"))
         })
     }
 
@@ -181,11 +181,11 @@ impl<'a> RecordRef<'a> {
 }
 
 fn not_bytes() -> Error {
-    Error::argument_error("record = list: must be bytes")
+    Error::refused("record", "list", "must be bytes")
 }
 
 fn not_a_list() -> Error {
-    Error::argument_error("record = bytes: must be a list")
+    Error::refused("record", "bytes", "must be a list")
 }
 
 impl fmt::Debug for RecordRef<'_> {

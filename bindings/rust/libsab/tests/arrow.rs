@@ -86,10 +86,10 @@ fn numbers_are_sizes_and_other_values_have_their_lengths() {
 }
 
 #[test]
-fn nulls_are_refused_with_their_row_or_counted_as_zero() {
+fn nulls_are_refused_with_their_index_or_counted_as_zero() {
     let array = Int64Array::from(vec![Some(5), None, Some(7)]);
     let message = refused(&array, &SizesArrowOptions::new());
-    assert!(message.contains("row 1"), "{message}");
+    assert!(message.contains("array[1]: is null"), "{message}");
     assert_eq!(read(&array, &SizesArrowOptions::new().nulls(NullRule::Zero)), [5.0, 0.0, 7.0]);
 }
 

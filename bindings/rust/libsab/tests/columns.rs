@@ -189,7 +189,7 @@ fn samples_of_different_ids_never_share_a_batch() {
     let counts = [-3, 7, 11].map(|id| shapes[&id].len());
     assert!(counts[0] <= 3 && counts[1] <= 4 && counts[2] <= 5, "{counts:?}");
     let few = PlanOptions::new().budget(2048.0).separate_by([1, 2]);
-    assert_refused!(Plan::new(&pairs(), &few), Argument, "separate_by_count = 2");
+    assert_refused!(Plan::new(&pairs(), &few), Argument, "separate_by.len() = 2");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn rows_keep_a_capacity_for_each_column() {
     assert_refused!(
         Sampler::packed(&pairs(), &one, &SamplerOptions::new()),
         Argument,
-        "capacity_count = 1"
+        "capacities.len() = 1"
     );
 }
 

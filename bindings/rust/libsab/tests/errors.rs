@@ -361,7 +361,7 @@ fn errors_speak_and_version_is_there() {
 fn errors_name_argument_and_value() {
     let sizes = Sizes::copied(&[3u8, 1]).unwrap();
     let error = Plan::new(&sizes, &PlanOptions::new().budget(-1.0)).unwrap_err();
-    assert_eq!((error.argument(), error.value()), (Some("budgets[0].limit"), Some("-1")));
+    assert_eq!((error.argument(), error.value()), (Some("budget"), Some("-1")));
     let error = Sizes::strided(&[1u8], 0).unwrap_err();
     assert_eq!((error.argument(), error.value()), (Some("step"), Some("0")));
     let error = Plan::new(&Sizes::copied(&[1.0, -2.0]).unwrap(), &PlanOptions::new().budget(9.0));

@@ -441,7 +441,7 @@ fn columns_of_a_model_that_do_not_fit_are_refused() {
     assert_refused!(
         MemoryModel::fit(&[1.0; 72], 3, &[5.0; 24], &named),
         Argument,
-        "SAB_MODEL_BATCH"
+        "ModelKind::Batch"
     );
     let rows: Vec<f64> = (0..12).map(f64::from).collect();
     let of_one = MemoryModel::fit(&rows, 1, &[5.0; 12], &polynomial).unwrap();

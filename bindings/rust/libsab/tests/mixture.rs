@@ -173,17 +173,17 @@ fn states_go_on_with_other_ranks_and_not_with_other_repeats() {
 fn bad_mixtures_are_refused() {
     let of = |options: MixtureOptions| mixture_with(&options);
     let new = MixtureOptions::new;
-    assert_refused!(of(new().repeats([1.0, -1.0, 1.0])), Argument, "options.repeats[1] = -1");
+    assert_refused!(of(new().repeats([1.0, -1.0, 1.0])), Argument, "repeats[1] = -1");
     assert_refused!(of(new().repeats([0.0; 3])), Argument, "are all 0");
     for bad in [f64::NAN, f64::INFINITY] {
-        assert_refused!(of(new().repeats([bad; 3])), Argument, "options.repeats[0]");
-        assert_refused!(of(new().proportions([bad; 3])), Argument, "options.proportions[0]");
-        assert_refused!(of(new().temperature(bad)), Argument, "options.temperature");
+        assert_refused!(of(new().repeats([bad; 3])), Argument, "repeats[0]");
+        assert_refused!(of(new().proportions([bad; 3])), Argument, "proportions[0]");
+        assert_refused!(of(new().temperature(bad)), Argument, "temperature");
     }
     assert_refused!(of(new().repeats([1.0; 2])), Argument, "must be the number of sources, 3");
     assert_refused!(of(new().schedule(1, [1.0; 2])), Argument, "schedule[0] = [1.0, 1.0]");
-    assert_refused!(of(new().schedule(0, [1.0; 3])), Argument, "options.schedule_epochs[0] = 0");
-    assert_refused!(of(new().repeats([1.0; 3]).temperature(2.0)), Argument, "at most one");
+    assert_refused!(of(new().schedule(0, [1.0; 3])), Argument, "schedule_epochs[0] = 0");
+    assert_refused!(of(new().repeats([1.0; 3]).temperature(2.0)), Argument, "only one of");
     let sizes = sizes_of(3, 3);
     let empty = Sizes::from_vec(Vec::<u8>::new()).unwrap();
     let twice = [("a", &sizes), ("a", &sizes)];

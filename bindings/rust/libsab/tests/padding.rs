@@ -106,7 +106,7 @@ fn what_does_not_fit_is_refused() {
         "must not be repeated",
     );
     refused(shapes.unpad(&[1; 6], &[3], Some(&[0, 9]), &options, &mut back), "indices[1] = 9");
-    refused(shapes.unpad(&[1; 4], &[2], None, &options, &mut back), "such as 3 of sample 1");
+    refused(shapes.unpad(&[1; 4], &[2], None, &options, &mut back), "such as 3 of samples[1]");
     refused(shapes.unpad(&[1; 6], &[3], None, &options, &mut back[..2]), "values.len() = 2");
     assert_eq!(back, [0; 4]);
     refused(ragged_mask(&[4], &[3], MaskRule::All).map(drop), "lengths[0][0] = 4");

@@ -152,13 +152,12 @@ fn what_breaks_a_rule_is_refused() {
     assert!(argument(balanced(&options().samples(3), 0, 4)).contains("samples = 3"));
     assert!(argument(balanced(&options().balance(Cost::terms([])), 0, 1)).contains("count = 0"));
     let several = options().budgets([1000.0.into(), Budget::new(-5.0)]);
-    assert!(argument(balanced(&several, 0, 1)).contains("budgets[1].limit = -5"));
+    assert!(argument(balanced(&several, 0, 1)).contains("budgets[1] = -5"));
     let squares = Budget::new(1e6).cost(Cost::terms([CostTerm::new(1.0, 2, 1)]));
-    assert!(argument(balanced(&options().budget(squares), 0, 1)).contains("budgets[0].cost"));
+    assert!(argument(balanced(&options().budget(squares), 0, 1)).contains("budget.cost"));
     assert!(argument(balanced(&options(), 4, 4)).contains("rank = 4"));
     let skipping = BalancedOptions::new().budget(50.0);
-    assert!(argument(balanced(&skipping, 0, 1))
-        .contains("must fit balanced.budgets[0].limit = 50 alone"));
+    assert!(argument(balanced(&skipping, 0, 1)).contains("must fit budget = 50 alone"));
     let sampler = balanced(&BalancedOptions::new().budget(50.0).skip_oversize(), 0, 1).unwrap();
     assert_eq!(sampler.skipped_count(), skewed().iter().filter(|&&size| size > 50).count());
 }
@@ -258,7 +257,7 @@ fn the_environment_says_who_is_who() {
         said(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("RANK", "3"), ("WORLD_SIZE", "8")]),
         "Ok((3, 8))"
     );
-    assert!(said(&[("RANK", "3")]).contains("RANK and no WORLD_SIZE"));
+    assert!(said(&[("RANK", "3")]).contains("RANK = 3: the environment has no WORLD_SIZE"));
     assert!(said(&[("RANK", "8"), ("WORLD_SIZE", "8")])
         .contains("RANK = 8: must be below WORLD_SIZE = 8"));
 }

@@ -131,9 +131,9 @@ fn what_a_sampler_does_not_support_is_refused() {
     assert!(can.batch_count && can.random_access && can.budget && can.schedule);
     assert_refused!(sampler.packed_info(), Argument, "sampler");
     assert_refused!(sampler.report(), Argument, "sampler");
-    assert_refused!(sampler.generator(), Argument, "sab_bionemo_sampler_new");
+    assert_refused!(sampler.generator(), Argument, "Sampler::bionemo");
     let words = [0; libsab::BIONEMO_GENERATOR_WORDS];
-    assert_refused!(sampler.set_generator(&words), Argument, "sab_bionemo_sampler_new");
+    assert_refused!(sampler.set_generator(&words), Argument, "Sampler::bionemo");
     #[cfg(feature = "stream")]
     {
         assert_refused!(sampler.stream_state(), Unsupported);

@@ -166,7 +166,7 @@ fn bad_input_is_refused() {
     let plan = |options: StepPlanOptions<'_>| StepPlan::new(&sizes, &options);
     assert_refused!(plan(options()), Argument, "micro_batches = 0");
     assert_refused!(plan(options().budget(8.0)), Argument, "sizes[0] = 9: must fit");
-    assert_refused!(plan(options().budget(0.0)), Argument, "limit = 0");
+    assert_refused!(plan(options().budget(0.0)), Argument, "budget = 0");
     assert_refused!(plan(options().budget(9.0).groups([1])), Argument, "groups.len() = 1");
     assert_refused!(plan(options().budget(9.0).micro_batches(1)), Argument, "must be at least 2");
     let negative = Cost::from_fn(|_, _| -1.0);

@@ -6,8 +6,11 @@
 enum {
  SAB_OK = 0,
  SAB_E_ARGUMENT = -1,
+ SAB_LID_OPEN = 0,
+ SAB_LID_NOT_LOCKED = 1,
 };
 typedef int32_t sab_status;
+typedef int32_t sab_lid;
 typedef struct sab_box sab_box;
 typedef sab_status (*sab_look_fn)(void *ctx, const sab_box *box, double *const *weights);
 typedef struct sab_faces {

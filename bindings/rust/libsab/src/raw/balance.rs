@@ -13,9 +13,11 @@ fn table<'t>(
     for numbers in kinds {
         if numbers.len() != items {
             let count = numbers.len();
-            return Err(Error::argument_error(format!(
-                "{name}.len() = {count}: must be that of costs, {items}"
-            )));
+            return Err(Error::refused(
+                format!("{name}.len()"),
+                count,
+                format!("must be that of costs, {items}"),
+            ));
         }
         table.extend_from_slice(numbers);
     }

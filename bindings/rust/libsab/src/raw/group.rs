@@ -14,14 +14,16 @@ pub(crate) fn find_thresholds(
         given => u64::from(given),
     };
     let room = usize::try_from(k).ok().filter(|&k| k < count.max(1)).ok_or_else(|| {
-        Error::argument_error(format!("k = {k}: must be below the number of lengths, {count}"))
+        Error::refused("k", k, format!("must be below the number of lengths, {count}"))
     })?;
     let starts = &options.starts;
     if !starts.is_empty() && Some(starts.len() as u64) != trials.checked_mul(k) {
         let given = starts.len();
-        return Err(Error::argument_error(format!(
-            "starts.len() = {given}: must be {k} for each of {trials} trials"
-        )));
+        return Err(Error::refused(
+            "starts.len()",
+            given,
+            format!("must be {k} for each of {trials} trials"),
+        ));
     }
     let mut call = InCall::new(&options.progress);
     let mut raw = *options.raw;
@@ -82,9 +84,7 @@ impl GroupingHandle {
         let sum = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count));
         if sum != Some(indices.len() as u64) {
             let given = indices.len();
-            return Err(Error::argument_error(format!(
-                "indices.len() = {given}: must be the sum of the counts"
-            )));
+            return Err(Error::refused("indices.len()", given, "must be the sum of the counts"));
         }
         // SAFETY: as many indices as the counts sum to, and as many counts as the length.
         make(|grouping| unsafe {

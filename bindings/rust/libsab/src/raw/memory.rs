@@ -404,9 +404,7 @@ pub(crate) fn measurement_points(
         )));
     }
     if points > MAX_POINTS {
-        return Err(Error::argument_error(format!(
-            "points = {points}: must be at most {MAX_POINTS}"
-        )));
+        return Err(Error::refused("points", points, format!("must be at most {MAX_POINTS}")));
     }
     let mut raw = *options.raw;
     raw.column_count = columns;
@@ -441,16 +439,19 @@ impl ModelHandle {
     ) -> Result<Self, Error> {
         if feature_count.checked_mul(peaks.len()) != Some(features.len()) {
             let (numbers, rows) = (features.len(), peaks.len());
-            return Err(Error::argument_error(format!(
-                "features.len() = {numbers}: must be {feature_count} for each of the {rows} peaks"
-            )));
+            return Err(Error::refused(
+                "features.len()",
+                numbers,
+                format!("must be {feature_count} for each of the {rows} peaks"),
+            ));
         }
         let given = &options.column_names;
         if !given.is_empty() && given.len() + 1 != feature_count {
-            return Err(Error::argument_error(format!(
-                "column_names = {given:?}: must be {}, one for each length",
-                feature_count.saturating_sub(1)
-            )));
+            return Err(Error::refused(
+                "column_names",
+                format!("{given:?}"),
+                format!("must be {}, one for each length", feature_count.saturating_sub(1)),
+            ));
         }
         let as_text = |(index, name): (usize, &String)| {
             text(&format!("column_names[{index}]"), name.as_bytes())
@@ -504,9 +505,11 @@ impl ModelHandle {
     ) -> Result<(Vec<f64>, Vec<f64>), Error> {
         if features.len() % feature_count != 0 {
             let given = features.len();
-            return Err(Error::argument_error(format!(
-                "features.len() = {given}: must be a multiple of {feature_count}"
-            )));
+            return Err(Error::refused(
+                "features.len()",
+                given,
+                format!("must be a multiple of {feature_count}"),
+            ));
         }
         let rows = features.len() / feature_count;
         let (mut predicted, mut upper) = (vec![0.0; rows], vec![0.0; rows]);
@@ -602,9 +605,11 @@ fn run_step(
     if let Some(weights) = options.weights {
         if weights.len() as u64 != count {
             let given = weights.len();
-            return Err(Error::argument_error(format!(
-                "weights.len() = {given}: must be one for each of the {count} samples"
-            )));
+            return Err(Error::refused(
+                "weights.len()",
+                given,
+                format!("must be one for each of the {count} samples"),
+            ));
         }
         raw.sample_weights = weights.as_ptr();
     }

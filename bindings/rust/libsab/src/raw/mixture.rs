@@ -14,10 +14,11 @@ impl MixtureOptions {
         // The library takes it that each epoch of the schedule has a number for each source.
         for (index, repeats) in self.changes.iter().enumerate() {
             if repeats.len() != sources {
-                return Err(Error::argument_error(format!(
-                    "schedule[{index}] = {repeats:?}: must have a number for each of the sources, \
-                     {sources}"
-                )));
+                return Err(Error::refused(
+                    format!("schedule[{index}]"),
+                    format!("{repeats:?}"),
+                    format!("must have a number for each of the sources, {sources}"),
+                ));
             }
         }
         let name_pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();

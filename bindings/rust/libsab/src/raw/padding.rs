@@ -23,18 +23,24 @@ fn pad_options<T: Copy>(
             let mut expected = 1usize;
             for (i, &dim) in dims.iter().enumerate() {
                 if dim >= dimensions || (i > 0 && dims[i - 1] >= dim) {
-                    return Err(Error::argument_error(format!(
-                        "dims = {dims:?}: must be ascending and below the number of dimensions, {dimensions}"
-                    )));
+                    return Err(Error::refused(
+                        "dims",
+                        format!("{dims:?}"),
+                        format!(
+                            "must be ascending and below the number of dimensions, {dimensions}"
+                        ),
+                    ));
                 }
                 given.value_dims |= 1 << dim;
                 expected = expected.saturating_mul(shape[dim] as usize);
             }
             if values.len() != expected {
                 let count = values.len();
-                return Err(Error::argument_error(format!(
-                    "padding.len() = {count}: must be {expected}, the product of its dimensions"
-                )));
+                return Err(Error::refused(
+                    "padding.len()",
+                    count,
+                    format!("must be {expected}, the product of its dimensions"),
+                ));
             }
             given.value = values.as_ptr().cast();
         }
@@ -45,7 +51,7 @@ fn pad_options<T: Copy>(
 /// The samples, at `values`, and the indices as pointer and count.
 fn ragged<T>(shapes: &Shapes, values: *mut c_void) -> Result<sys::sab_ragged, Error> {
     if size_of::<T>() == 0 {
-        return Err(Error::argument_error("size_of::<T>() = 0: must be at least 1"));
+        return Err(Error::refused("size_of::<T>()", "0", "must be at least 1"));
     }
     let mut ragged = empty::<sys::sab_ragged>();
     ragged.samples = shapes.samples();
@@ -115,25 +121,31 @@ pub(crate) fn unpad<T: Copy>(
     let (pointer, count) = places(shapes, indices);
     if shape.len() != shapes.dimensions() {
         let (given, dimensions) = (shape.len(), shapes.dimensions());
-        return Err(Error::argument_error(format!(
-            "shape.len() = {given}: must be the number of dimensions, {dimensions}"
-        )));
+        return Err(Error::refused(
+            "shape.len()",
+            given,
+            format!("must be the number of dimensions, {dimensions}"),
+        ));
     }
     let shape = signed(shape);
     if product(count, &shape) != Some(padded.len()) {
         let given = padded.len();
-        return Err(Error::argument_error(format!(
-            "padded.len() = {given}: must be that of {count} samples of shape {shape:?}"
-        )));
+        return Err(Error::refused(
+            "padded.len()",
+            given,
+            format!("must be that of {count} samples of shape {shape:?}"),
+        ));
     }
     if let Some(indices) = indices {
         let mut is_taken = vec![false; shapes.samples()];
         for (place, &index) in indices.iter().enumerate() {
             let taken = usize::try_from(index).ok().and_then(|index| is_taken.get_mut(index));
             if taken.is_some_and(|taken| std::mem::replace(taken, true)) {
-                return Err(Error::argument_error(format!(
-                    "indices[{place}] = {index}: must not be repeated"
-                )));
+                return Err(Error::refused(
+                    format!("indices[{place}]"),
+                    index,
+                    "must not be repeated",
+                ));
             }
         }
     }
@@ -160,9 +172,11 @@ pub(crate) fn ragged_mask(
     let dims = shape.len();
     if dims == 0 || lengths.len() % dims != 0 {
         let given = lengths.len();
-        return Err(Error::argument_error(format!(
-            "shape.len() = {dims}: must be at least 1 and divide lengths.len(), {given}"
-        )));
+        return Err(Error::refused(
+            "shape.len()",
+            dims,
+            format!("must be at least 1 and divide lengths.len(), {given}"),
+        ));
     }
     let count = lengths.len() / dims;
     let (lengths, shape) = (signed(lengths), signed(shape));

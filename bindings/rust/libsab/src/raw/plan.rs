@@ -49,9 +49,11 @@ fn check_columns(name: &str, numbers: &[f64], columns: usize) -> Result<(), Erro
     if numbers.len() == columns {
         return Ok(());
     }
-    Err(Error::argument_error(format!(
-        "{name} = {numbers:?}: must have a number for each of the columns, {columns}"
-    )))
+    Err(Error::refused(
+        name,
+        format!("{numbers:?}"),
+        format!("must have a number for each of the columns, {columns}"),
+    ))
 }
 
 impl PlanHandle {

@@ -51,9 +51,11 @@ pub(crate) fn ranks_from_mesh(
 ) -> Result<(u64, u64), Error> {
     if shape.len() != is_data.len() {
         let (axes, given) = (shape.len(), is_data.len());
-        return Err(Error::argument_error(format!(
-            "is_data.len() = {given}: must be that of shape, {axes}"
-        )));
+        return Err(Error::refused(
+            "is_data.len()",
+            given,
+            format!("must be that of shape, {axes}"),
+        ));
     }
     let is_data: Vec<i32> = is_data.iter().copied().map(i32::from).collect();
     let (mut own, mut world_size) = (0, 0);

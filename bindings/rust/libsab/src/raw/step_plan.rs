@@ -32,9 +32,11 @@ impl StepPlanHandle {
         if let Some(groups) = &options.groups {
             let (given, count) = (groups.len(), sizes.count());
             if given != count {
-                return Err(Error::argument_error(format!(
-                    "groups.len() = {given}: must be the number of samples, {count}"
-                )));
+                return Err(Error::refused(
+                    "groups.len()",
+                    given,
+                    format!("must be the number of samples, {count}"),
+                ));
             }
             raw.groups = groups.as_ptr();
         }
@@ -89,9 +91,11 @@ impl StepPlanHandle {
     ) -> Result<Vec<f64>, Error> {
         let samples = self.view().samples;
         if let Some(given) = tokens.map(<[f64]>::len).filter(|&given| given != samples) {
-            return Err(Error::argument_error(format!(
-                "tokens.len() = {given}: must be the number of samples, {samples}"
-            )));
+            return Err(Error::refused(
+                "tokens.len()",
+                given,
+                format!("must be the number of samples, {samples}"),
+            ));
         }
         let mut weights = vec![0.0; samples];
         let counted = tokens.map_or(null(), <[f64]>::as_ptr);

@@ -172,10 +172,10 @@ impl Failures {
         }
     }
 
-    /// Keeps a failure under a code that no other has.
+    /// Keeps a failure under a code that no other has, and no error of the system.
     fn keep(&self, failure: Failure) -> i32 {
         static KEPT: AtomicU32 = AtomicU32::new(0);
-        let code = CLOSURE_FAILED + 1 + (KEPT.fetch_add(1, Ordering::Relaxed) % (1 << 30)) as i32;
+        let code = (1 << 16) + (KEPT.fetch_add(1, Ordering::Relaxed) % (1 << 30)) as i32;
         self.add(vec![(code, failure)]);
         code
     }
@@ -588,7 +588,7 @@ impl StreamParts {
             }
         }
         // SAFETY: no arguments; of this thread.
-        self.failures.take(unsafe { sys::sab_last_callback_code() })
+        self.failures.take(unsafe { sys::sab_last_error_code() })
     }
 }
 

@@ -49,9 +49,11 @@ impl StoreHandle {
         let wanted = mine.len() as u128 * u128::from(self.world_size);
         if all.len() as u128 != wanted {
             let (given, each, ranks) = (all.len(), mine.len(), self.world_size);
-            return Err(Error::argument_error(format!(
-                "all.len() = {given}: must be {wanted}, {each} for each of {ranks} ranks"
-            )));
+            return Err(Error::refused(
+                "all.len()",
+                given,
+                format!("must be {wanted}, {each} for each of {ranks} ranks"),
+            ));
         }
         // SAFETY: a live handle that nobody else uses, bytes to read, and room for as many of each
         // rank.

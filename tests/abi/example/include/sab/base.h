@@ -33,6 +33,13 @@ typedef int32_t sab_status;
 #define SAB_E_ARGUMENT (-1) /**< an argument breaks a rule,
                              * on two lines */
 
+/** How a box is closed. */
+typedef int32_t sab_lid;
+/** it is not */
+#define SAB_LID_OPEN 0
+/** by a lid that can be lifted */
+#define SAB_LID_NOT_LOCKED 1
+
 /** A box. */
 typedef struct sab_box sab_box;
 

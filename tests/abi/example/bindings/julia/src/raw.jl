@@ -26,7 +26,10 @@ end
 
 const SAB_OK = 0
 const SAB_E_ARGUMENT = -1
+const SAB_LID_OPEN = 0
+const SAB_LID_NOT_LOCKED = 1
 const sab_status = Int32
+const sab_lid = Int32
 struct sab_box end
 
 struct sab_faces

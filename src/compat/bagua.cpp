@@ -49,7 +49,7 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
         check(kept, "balancing.limit", options.limit, rule);
     };
     check_limit(options.limit >= 0 && std::isfinite(options.limit),
-                "must be finite and above 0 (0: not set)");
+                "must be finite and not negative");
     check_limit(options.make_batches != nullptr || options.limit > 0,
                 "must be set where balancing.make_batches is not");
     check_limit(options.make_batches == nullptr || options.limit == 0,

@@ -65,7 +65,7 @@ MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
     budget_ = options.limit > 0 ? options.limit : probe_->read().total;
     if (budget_ < 0)
         refuse_argument("options.limit", "0",
-                        "the probe does not know the device's total: a limit must be given");
+                        "must be given, since the probe does not know the device's total");
     window_.reserve(options.window);
 }
 

@@ -50,7 +50,7 @@ public:
         const sab_probe_stats stats = probe_.read();
         if (options_.limit == 0 && stats.total < 0)
             refuse_argument("options.limit", "0",
-                            "the probe does not know the device's total: a limit must be given");
+                            "must be given, since the probe does not know the device's total");
         budget_ = least_of({options_.limit > 0 ? options_.limit : stats.total, 0})[0];
     }
 

@@ -178,11 +178,11 @@ static sab_status sampler_rank(void) {
 }
 
 static sab_status sampler_world_size(void) {
-    return sampler_with(0, 0, 1);
+    return sampler_with(0, (uint64_t)1 << 33, 1);
 }
 
 static sab_status sampler_micro_batches(void) {
-    return sampler_with(0, 1, 0);
+    return sampler_with(0, 1, (uint64_t)1 << 21);
 }
 
 static sab_status sampler_costliest(void) {
@@ -224,12 +224,14 @@ static sab_status sampler_other_state(void) {
 
 static sab_status sizes_callback(void) {
     sab_sizes* sizes = NULL;
-    return sab_sizes_callback_new(3, failing_size, NULL, NULL, NULL, &sizes);
+    return sab_sizes_callback_new(3, failing_size, NULL, NULL, &sizes);
 }
 
 static sab_status sizes_progress(void) {
+    sab_progress_options options = SAB_PROGRESS_OPTIONS_INIT;
+    options.progress = stop;
     sab_sizes* sizes = NULL;
-    return sab_sizes_callback_new(3, any_size, NULL, stop, NULL, &sizes);
+    return sab_sizes_callback_new(3, any_size, NULL, &options, &sizes);
 }
 
 static sab_status sizes_columns(void) {
@@ -257,7 +259,8 @@ static sab_status sizes_file_format(void) {
 
 static sab_status packed(const double* numbers, size_t count, uint64_t capacity) {
     sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
-    options.capacity = capacity;
+    options.capacities = &capacity;
+    options.capacity_count = 1;
     options.oversize = SAB_OVERSIZE_ERROR;
     sab_sizes* sizes = NULL;
     sab_sizes_new(numbers, count, SAB_FLOAT64, NULL, &sizes);
@@ -371,9 +374,10 @@ static sab_status model_degree(void) {
 
 static sab_status memory_points(void) {
     sab_measurement_options options = SAB_MEASUREMENT_OPTIONS_INIT;
-    options.columns = 1;
-    options.shortest[0] = 1;
-    options.longest[0] = 9;
+    const double shortest = 1, longest = 9;
+    options.column_count = 1;
+    options.shortest = &shortest;
+    options.longest = &longest;
     options.max_count = 64;
     options.degree = 3;
     uint64_t counts[8];

@@ -56,8 +56,8 @@ CALLS = {
     "plan_file_folder": lambda: sab.Plan.open("/"),
     "plan_file_save": lambda: a_plan().save("/no/such/folder/plan"),
     "sampler_rank": lambda: sab.BucketSampler(a_plan(), rank=3, world_size=2),
-    "sampler_world_size": lambda: sab.BucketSampler(a_plan(), world_size=0),
-    "sampler_micro_batches": lambda: sab.BucketSampler(a_plan(), micro_batches=0),
+    "sampler_world_size": lambda: sab.BucketSampler(a_plan(), world_size=1 << 33),
+    "sampler_micro_batches": lambda: sab.BucketSampler(a_plan(), micro_batches=1 << 21),
     "sampler_costliest": lambda: a_plan().costliest_batches(0),
     "sampler_damaged_state": lambda: sab.BucketSampler(a_plan()).load_state_dict(
         {"state": b"nothing"}

@@ -12,10 +12,13 @@ const KEYWORDS = Dict(
     "budgets" => "budget",
     "capacities" => "capacity",
     "length_multiples" => "length_multiple",
-    "id_shapes" => "max_shapes",
+    "limit" => "budget",
+    "patience" => "tolerate + 1",
     "repeats" => "repeat",
     "text_unit" => "units",
 )
+# What keywords that take one number call the first of an array.
+const FIRST = ("budgets[0]" => "budget", "capacities[0]" => "capacity", "length_multiples[0]" => "length_multiple", "max_shapes[0]" => "max_shapes")
 # What is said of a constant, where that is not its word.
 const SAID = Dict("SAB_BUCKETS_AUTO" => "neither boundaries nor buckets", "SAB_BUCKETS_BOUNDARIES" => "boundaries", "SAB_BUCKETS_OPTIMAL" => "a number of buckets", "SAB_TEXT_BYTES" => "nothing", "NULL" => "nothing")
 
@@ -95,7 +98,9 @@ function own_name(name)
     is_of_options(name) && (name = name[(findfirst('.', name) + 1):end])
     haskey(COUNTED, name) && return "length($(own_name(COUNTED[name])))"
     endswith(name, "].limit") && (name = name[1:(end - length(".limit"))])
-    startswith(name, "budgets[0]") && return "budget" * name[(length("budgets[0]") + 1):end]
+    for (first_of_array, own) in FIRST
+        startswith(name, first_of_array) && return own * name[(length(first_of_array) + 1):end]
+    end
     array, indices = split_at(name, findfirst('[', name))
     return get(KEYWORDS, array, array) * from_1(indices)
 end

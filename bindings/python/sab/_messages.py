@@ -18,7 +18,8 @@ _KEYWORDS = {
     "budgets": "budget",
     "budget.limit": "budget",
     "budget.cost": "cost",
-    "limit": "budget",
+    "options.limit": "budget",
+    "balancing.limit": "budget",
     "text_unit": "units",
 }
 # What is said of a constant, where that is not its word.
@@ -162,6 +163,8 @@ def _translated(text: str, known: Mapping[str, str]) -> str:
 
 
 def _own_name(name: str, known: Mapping[str, str]) -> str:
+    if name in known:
+        return known[name]
     first, _, field = name.partition(".")
     name = field if first in OPTIONS and field else name
     if name == "sizes.count":

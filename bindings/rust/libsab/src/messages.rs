@@ -16,6 +16,17 @@ const OBJECTS: &[(&str, &str)] = &[
     ("mixture", "Mixture"),
 ];
 
+/// Fields of the options that have another name here.
+const FIELDS: &[(&str, &str)] = &[("limit", "budget"), ("patience", "tolerate + 1")];
+
+/// What methods that take one number call the first of an array.
+const FIRST: &[(&str, &str)] = &[
+    ("budgets[0]", "budget"),
+    ("capacities[0]", "capacity"),
+    ("length_multiples[0]", "length_multiple"),
+    ("max_shapes[0]", "max_shapes"),
+];
+
 fn find<'t>(table: &'t [(&str, &str)], name: &str) -> Option<&'t str> {
     table.iter().find(|(each, _)| *each == name).map(|(_, own)| *own)
 }
@@ -99,17 +110,19 @@ fn is_of_options(name: &str) -> bool {
 /// The name of an argument, or of an option without that of the options.
 pub(crate) fn own_name(name: &str) -> String {
     let name = match name.split_once('.') {
-        Some((first, field)) if OPTIONS.contains(&first) => field,
+        Some((first, field)) if OPTIONS.contains(&first) => find(FIELDS, field).unwrap_or(field),
         _ => name,
     };
     if let Some(array) = find(COUNTED, name) {
         return format!("{array}.len()");
     }
     let name = name.strip_suffix("].limit").map_or(name.to_owned(), |name| format!("{name}]"));
-    match name.strip_prefix("budgets[0]") {
-        Some(field) => format!("budget{field}"),
-        None => name,
+    for (first, own) in FIRST {
+        if let Some(field) = name.strip_prefix(first) {
+            return format!("{own}{field}");
+        }
     }
+    name
 }
 
 /// `sab_bucket_sampler_new` is `Sampler::bucket`, `sab_sampler_at` is `Sampler::at`.
@@ -141,7 +154,9 @@ mod tests {
             ("options.budgets[1].limit", "budgets[1]"),
             ("balanced.budgets[0].cost", "budget.cost"),
             ("options.budget_count", "budgets.len()"),
-            ("pack.capacity", "capacity"),
+            ("pack.capacities[0]", "capacity"),
+            ("options.limit", "budget"),
+            ("limit", "limit"),
             ("sizes[3]", "sizes[3]"),
             ("features[1][0]", "features[1][0]"),
             ("sizes.count", "sizes.count"),
@@ -158,7 +173,7 @@ mod tests {
                 "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (2)",
                 "must be one of Tail::Keep to Tail::Wrap",
             ),
-            ("Set options.oversize to SAB_OVERSIZE_SKIP (0).", "Set oversize to Oversize::Skip."),
+            ("Set options.oversize to SAB_OVERSIZE_SKIP (1).", "Set oversize to Oversize::Skip."),
             ("fit it as SAB_MODEL_BATCH", "fit it as ModelKind::Batch"),
             ("a sab_bucket_sampler_new, sab_sampler_at()", "a Sampler::bucket, Sampler::at()"),
             ("has the field \"SAB_TAIL_KEEP\"; é", "has the field \"SAB_TAIL_KEEP\"; é"),

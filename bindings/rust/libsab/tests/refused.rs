@@ -79,8 +79,8 @@ fn of_sampler(name: &str) -> Refusal {
     let of = SamplerOptions::new;
     match name {
         "rank" => sampler(of().rank(3).world_size(2)),
-        "world_size" => sampler(of().world_size(0)),
-        "micro_batches" => sampler(of().micro_batches(0)),
+        "world_size" => sampler(of().world_size(1 << 33)),
+        "micro_batches" => sampler(of().micro_batches(1 << 21)),
         "costliest" => Sampler::costliest(&a_plan(), 0).map(drop),
         "damaged_state" => Sampler::bucket(&a_plan(), &of())?.restore(b"nothing"),
         "other_state" => {

@@ -28,7 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 RUST_BINDGEN = "0.72.1"  # cargo install bindgen-cli --version 0.72.1 --locked; needs libclang

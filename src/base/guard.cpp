@@ -69,7 +69,8 @@ void refuse_struct_size(std::string_view name, std::size_t size,
 }
 
 void refuse_small_struct(std::string_view name, std::size_t size, std::size_t least) {
-    refuse_struct_size(name, size, {"must be at least ", least, " (set struct_size to the size of the struct)"});
+    refuse_struct_size(
+        name, size, {"must be at least ", least, " (set struct_size to the size of the struct)"});
 }
 
 }  // namespace sab

@@ -152,7 +152,8 @@ private:
         sizes.reserve(columns);
         for (std::size_t j = 0; j < columns; ++j) {
             sizes.push_back(
-                {{}, Columns(Sizes(sizes_.values().data() + j, items_.size(), SAB_FLOAT64,
+                {{},
+                 Columns(Sizes(sizes_.values().data() + j, items_.size(), SAB_FLOAT64,
                                static_cast<std::ptrdiff_t>(columns * sizeof(double)), nullptr))});
             handles.push_back(&sizes.back());
         }

@@ -1177,7 +1177,7 @@ static void leaves_no_process_behind(int out) {
 static void a_program_that_is_no_server_is_refused(void) {
     sab_cache *cache = NULL;
     EXPECT_FAILS(sab_cache_new("redis-server:/no/such/program", NULL, &cache), SAB_E_IO,
-                 "\"/no/such/program\" cannot be started: there is no such program");
+                 "cannot start \"/no/such/program\": there is no such program");
     EXPECT(cache == NULL);
     EXPECT_FAILS(sab_cache_new("redis-server:/bin/true", NULL, &cache), SAB_E_IO, "ended at once");
     char url[256];

@@ -117,7 +117,8 @@ static inline sab_status save_state(const sab_sampler *sampler, struct state *st
 static inline sab_status state_at(const sab_sampler *sampler, uint64_t position,
                                   struct state *state) {
     memset(state, 0, sizeof *state);
-    return sab_sampler_state_save_at(sampler, position, state->bytes, sizeof state->bytes, &state->size);
+    return sab_sampler_state_save_at(sampler, position, state->bytes, sizeof state->bytes,
+                                     &state->size);
 }
 
 static inline sab_status restore_state(sab_sampler *sampler, const struct state *state) {

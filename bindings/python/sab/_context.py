@@ -163,6 +163,7 @@ def plan_context(
     """
     calls = Calls(progress=progress, what="context plan")
     options = calls.options("sab_context_options")
+    calls.names["limit"] = "budget"
     options.cost = cost_handle("cost", cost, calls)
     options.overhead = real("overhead", overhead)
     options.groups = one_of("groups", groups, _GROUPS)

@@ -16,7 +16,7 @@ const OBJECTS: &[(&str, &str)] = &[
     ("mixture", "Mixture"),
 ];
 
-/// Fields of the options that have another name here.
+/// Arguments and fields of the options that have another name here.
 const FIELDS: &[(&str, &str)] = &[("limit", "budget"), ("patience", "tolerate + 1")];
 
 /// What methods that take one number call the first of an array.
@@ -110,9 +110,10 @@ fn is_of_options(name: &str) -> bool {
 /// The name of an argument, or of an option without that of the options.
 pub(crate) fn own_name(name: &str) -> String {
     let name = match name.split_once('.') {
-        Some((first, field)) if OPTIONS.contains(&first) => find(FIELDS, field).unwrap_or(field),
+        Some((first, field)) if OPTIONS.contains(&first) => field,
         _ => name,
     };
+    let name = find(FIELDS, name).unwrap_or(name);
     if let Some(array) = find(COUNTED, name) {
         return format!("{array}.len()");
     }
@@ -156,7 +157,7 @@ mod tests {
             ("options.budget_count", "budgets.len()"),
             ("pack.capacities[0]", "capacity"),
             ("options.limit", "budget"),
-            ("limit", "limit"),
+            ("limit", "budget"),
             ("sizes[3]", "sizes[3]"),
             ("features[1][0]", "features[1][0]"),
             ("sizes.count", "sizes.count"),

@@ -168,7 +168,7 @@ fn corners_are_the_ends_of_buckets() {
     let ragged = options.clone().bucket_rule(BucketRule::Corners(ragged));
     assert_refused!(Plan::new(&pairs(), &ragged), Argument, "boundaries[1]");
     let three = PlanOptions::new().batch_size(4).length_multiples([8.0, 1.0, 2.0]);
-    assert_refused!(Plan::new(&pairs(), &three), Argument, "length_multiple_count = 3");
+    assert_refused!(Plan::new(&pairs(), &three), Argument, "length_multiples.len() = 3");
 }
 
 #[test]

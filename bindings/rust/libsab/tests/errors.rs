@@ -250,12 +250,12 @@ fn sampler_options_that_break_a_rule_are_refused() {
     let options = SamplerOptions::new();
     assert_refused!(Sampler::ordered(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
     assert_refused!(Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
-    assert_refused!(Sampler::ordered(None, &sizes, -5.0, &options), Argument, "limit");
-    assert_refused!(Sampler::ordered(None, &sizes, f64::INFINITY, &options), Argument, "limit");
+    assert_refused!(Sampler::ordered(None, &sizes, -5.0, &options), Argument, "budget");
+    assert_refused!(Sampler::ordered(None, &sizes, f64::INFINITY, &options), Argument, "budget");
     assert_refused!(
         Sampler::bionemo_size_aware_stream(f64::NAN, |_, _| Ok(None)),
         Argument,
-        "limit"
+        "budget"
     );
     assert_refused!(Sampler::bionemo(&plan, &BionemoOptions::new()), Argument);
 }

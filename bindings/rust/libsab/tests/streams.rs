@@ -1037,15 +1037,11 @@ fn arguments_that_cannot_be_are_refused() {
             Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(1 << 33)),
             "window = 8589934592",
         ),
-        (Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(0)), "window = 0"),
         (
             numbers(5).readahead(&ReadaheadOptions::new()),
             "a batch size, a budget or a batch_size_fn must be given",
         ),
-        (
-            numbers(5).readahead(&ReadaheadOptions::new().budget(f64::NAN)),
-            "budget = ",
-        ),
+        (numbers(5).readahead(&ReadaheadOptions::new().budget(f64::NAN)), "budget = "),
         (
             numbers(5).readahead(&ReadaheadOptions::new().budget(1.0).read_ahead(1 << 33)),
             "read_ahead = 8589934592",
@@ -1060,10 +1056,7 @@ fn arguments_that_cannot_be_are_refused() {
             Stream::list(["a"], &ListOptions::new().shuffle(true)),
             "only an infinite list is shuffled",
         ),
-        (
-            Stream::array(&[1u8], &ListOptions::new().world_size(1 << 21)),
-            "world_size = 2097152",
-        ),
+        (Stream::array(&[1u8], &ListOptions::new().world_size(1 << 21)), "world_size = 2097152"),
     ];
     for (result, expected) in refusals {
         let message = refusal(result);

@@ -184,7 +184,7 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t l
     const uint32_t power = std::bit_floor(input.ranks), most = any_number ? input.ranks : power;
     if (const std::size_t i = first_too_long(input, most); i < input.lengths.size())
         refuse_argument(named("lengths[", i, "]"), input.lengths[i], "must be at most ",
-                        limit * most, ", the limit of ", most, most == 1 ? " rank" : " ranks");
+                        limit * most, ", what ", most, most == 1 ? " rank holds" : " ranks hold");
 
     ContextPlan plan;
     plan.samples = input.lengths.size();

@@ -346,9 +346,9 @@ static void WrongContextPlans_AreRefusedByName(void) {
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, UINT64_MAX, NULL, &plan), SAB_E_ARGUMENT,
                  "must be from 1 to 2^53");
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, 8, NULL, &plan), SAB_E_ARGUMENT,
-                 "lengths[1] = 65: must be at most 64, the limit of 8 ranks");
+                 "lengths[1] = 65: must be at most 64, what 8 ranks hold");
     EXPECT_FAILS(sab_context_plan_new(sizes, 15, 8, NULL, &plan), SAB_E_ARGUMENT,
-                 "lengths[1] = 65: must be at most 64, the limit of 8 ranks");
+                 "lengths[1] = 65: must be at most 64, what 8 ranks hold");
     EXPECT_FAILS(sab_context_plan_new(reals, 8, 8, NULL, &plan), SAB_E_ARGUMENT,
                  "lengths[1] = 1.5: must be a whole number");
     const double wrong[] = {-1, NAN, INFINITY};

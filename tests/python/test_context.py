@@ -101,7 +101,7 @@ def slow_cost(count, length):
     [
         ({"world_size": 0}, "world_size = 0: must be from 1 to 65536"),
         ({"budget": 0}, r"budget = 0: must be from 1 to 2\^53"),
-        ({"budget": 4}, r"lengths\[0\] = 40: must be at most 16, the budget of 4 ranks"),
+        ({"budget": 4}, r"lengths\[0\] = 40: must be at most 16, what 4 ranks hold"),
         ({"cost": [0, 0, -1, 1]}, r"cost\[2\] = -1.0: must be finite and at least 0"),
         ({"cost": lambda count, length: -length}, r"cost\(1, 40\) = -40: must be finite and not"),
         ({"overhead": -1}, "overhead = -1: must be finite and at least 0"),

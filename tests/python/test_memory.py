@@ -580,7 +580,7 @@ def test_find_max_batch_of_pretend_devices():
         sab.find_max_batch(lambda count: {}[count], device)
     with pytest.raises(ValueError, match="search = 'guess'"):
         sab.find_max_batch(lambda count: None, device, search="guess")
-    with pytest.raises(ValueError, match="budget must be given"):
+    with pytest.raises(ValueError, match="budget = 0: must be given"):
         sab.find_max_batch(lambda count: None, Pretend())
     with pytest.raises(ValueError, match="max_batch_size = -1"):
         sab.find_max_batch(lambda count: None, device, max_batch_size=-1)

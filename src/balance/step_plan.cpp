@@ -29,7 +29,7 @@ void check_options(const sab_step_plan_options& options) {
           "must be 0 or 1");
     check(options.order >= SAB_MICRO_BATCHES_DESCENDING && options.order <= SAB_MICRO_BATCHES_BELL,
           "options.order", options.order,
-          "must be SAB_MICRO_BATCHES_ASCENDING (0), SAB_MICRO_BATCHES_DESCENDING (1) or "
+          "must be SAB_MICRO_BATCHES_DESCENDING (0), SAB_MICRO_BATCHES_ASCENDING (1) or "
           "SAB_MICRO_BATCHES_BELL (2)");
 }
 

@@ -19,7 +19,7 @@ std::vector<std::size_t> shapes_of(std::span<const std::size_t> shapes,
                                    std::span<const int64_t> all_ids, std::span<const int64_t> ids) {
     if (shapes.empty()) return {};
     const std::vector<int64_t> all = distinct(all_ids), here = distinct(ids);
-    check(shapes.size() == all.size(), "options.id_shape_count", shapes.size(),
+    check(shapes.size() == all.size(), "options.max_shape_count", shapes.size(),
           "must be the number of ids, ", all.size());
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < all.size(); ++i)

@@ -63,6 +63,7 @@ static inline sab_plan *a_plan(void) {
 
 static inline sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.micro_batches = 1; /* tests read it */
     options.rank = rank;
     options.world_size = world_size;
     return options;
@@ -117,7 +118,8 @@ static inline sab_status save_state(const sab_sampler *sampler, struct state *st
 static inline sab_status state_at(const sab_sampler *sampler, uint64_t position,
                                   struct state *state) {
     memset(state, 0, sizeof *state);
-    return sab_sampler_state_save_at(sampler, position, state->bytes, sizeof state->bytes, &state->size);
+    return sab_sampler_state_save_at(sampler, position, state->bytes, sizeof state->bytes,
+                                     &state->size);
 }
 
 static inline sab_status restore_state(sab_sampler *sampler, const struct state *state) {

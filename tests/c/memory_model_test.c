@@ -525,13 +525,11 @@ static void Fit_OfWhatIsNoData_IsRefused(void) {
     options = (sab_memory_model_options)SAB_MEMORY_MODEL_OPTIONS_INIT;
     options.degree = 3;
     REFUSED(good, &options, "options.degree = 3");
-    options.degree = 0;
-    REFUSED(good, &options, "options.degree = 0");
     options.degree = 2;
     options.kind = 2;
     REFUSED(good, &options, "options.kind = 2");
     options.kind = SAB_MODEL_BATCH;
-    const double coverages[] = {0, 1, -0.5, 2, NAN};
+    const double coverages[] = {1, -0.5, 2, NAN};
     for (size_t i = 0; i < COUNT(coverages); ++i) {
         options.coverage = coverages[i];
         REFUSED(good, &options, "options.coverage = ");

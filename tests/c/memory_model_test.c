@@ -560,7 +560,8 @@ static unsigned char *image_of(const sab_memory_model *model, size_t *size) {
     memset(image, 0xEE, *size);
     size_t same = 0;
     /* too small: nothing is written */
-    EXPECT_OK(sab_memory_model_write(model, image, *size - 1, &same));
+    EXPECT_FAILS(sab_memory_model_write(model, image, *size - 1, &same), SAB_E_ARGUMENT,
+                 "capacity = ");
     EXPECT(same == *size && image[0] == 0xEE);
     EXPECT_OK(sab_memory_model_write(model, image, *size, &same));
     EXPECT(same == *size);

@@ -729,7 +729,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     memset(image, 0xAB, size);
     size_t needed = 0;
     /* too little room: nothing is written */
-    EXPECT_OK(sab_plan_write(plan, image, size - 1, &needed));
+    EXPECT_FAILS(sab_plan_write(plan, image, size - 1, &needed), SAB_E_ARGUMENT, "capacity = ");
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 10;

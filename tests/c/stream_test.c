@@ -636,10 +636,13 @@ static void Sampler_OfAStream_CountsWhatItSkips(void) {
     EXPECT_OK(sab_sampler_get_skipped(sampler, NULL, 0, &skipped));
     EXPECT(skipped == 0);
     while (sab_next_batch(sampler, &batch) == SAB_OK) taken += batch.count;
-    int64_t indices[3] = {7, 7, 7};
-    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, 2, &skipped));
-    EXPECT(taken > 0 && skipped == 30 - taken && skipped > 2);
-    EXPECT(indices[0] == -1 && indices[1] == -1 && indices[2] == 7);
+    int64_t indices[30];
+    for (size_t i = 0; i < COUNT(indices); ++i) indices[i] = 7;
+    EXPECT_FAILS(sab_sampler_get_skipped(sampler, indices, 2, &skipped), SAB_E_ARGUMENT,
+                 "capacity = 2: must be at least ");
+    EXPECT(taken > 0 && skipped == 30 - taken && skipped > 2 && indices[0] == 7);
+    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, COUNT(indices), &skipped));
+    EXPECT(indices[0] == -1 && indices[skipped - 1] == -1 && indices[skipped] == 7);
     sab_sampler_free(sampler);
 }
 

@@ -457,7 +457,7 @@ void SizeAwareStream_OwnsItsFunction() {
         EXPECT(alive.use_count() == 2 && has_each_once(walk(stream), 5));
     }
     EXPECT(alive.use_count() == 1);
-    EXPECT(fails(SAB_E_ARGUMENT, "budget = -1", [&] {
+    EXPECT(fails(SAB_E_ARGUMENT, "limit = -1", [&] {
         sab::BionemoSizeAwareStream(
             [alive](std::uint64_t, std::uint64_t, std::int64_t&, double&) { return false; }, -1);
     }));

@@ -193,7 +193,7 @@ typedef struct sab_bucket {
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
     const double *shortest;      /**< smallest size in it; 0 when it is empty */
     const double *longest;       /**< largest size in it; 0 when it is empty */
-    const double *padded_length; /**< `longest`, rounded up to `length_multiple` */
+    const double *padded_length; /**< `longest`, rounded up to `length_multiples` */
     const double *total;         /**< sum of its sizes */
     double cost;                 /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;            /**< samples in it */

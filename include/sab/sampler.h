@@ -101,7 +101,7 @@ typedef struct sab_batch {
     /** largest size in the batch, one a column */
     const double *longest;
     /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
-     *  `length_multiple`, or the bucket's length under `max_shapes`. Row: the length of the row,
+     *  `length_multiples`, or the bucket's length under `max_shapes`. Row: the length of the row,
      *  which is the capacity in the packed sampler and `total` in the balanced sampler */
     const double *padded_length;
     /** sum of the sizes, one a column */

@@ -398,14 +398,20 @@ private:
     }
 };
 
+/// One term of a cost; see sab_cost_term.
+struct CostTerm {
+    double coefficient;
+    uint32_t count_power;
+    std::vector<uint32_t> length_powers;
+};
+
 /// The cost of a batch; immutable. Threads may share it if they may share its function. See
 /// sab_cost.
 class Cost : public Handle<sab_cost, sab_cost_free> {
 public:
     using Handle::Handle;
     /// A sum of terms.
-    explicit Cost(const std::vector<sab_cost_term> &terms)
-        : Handle(created(sab_cost_terms_new, terms.data(), terms.size())) {}
+    explicit Cost(const std::vector<CostTerm> &terms) : Handle(of_terms(terms)) {}
     /// The cost that a function returns. It must never decrease in count or length.
     explicit Cost(CostFunction function)
         : Cost(std::make_unique<CostFunction>(std::move(function)), &detail::cost_of_one) {}
@@ -428,6 +434,16 @@ public:
     }
 
 private:
+    static sab_cost *of_terms(const std::vector<CostTerm> &terms) {
+        std::vector<sab_cost_term> raw;
+        for (const CostTerm &term : terms)
+            raw.push_back({term.coefficient,
+                           term.count_power,
+                           static_cast<uint32_t>(term.length_powers.size()),
+                           term.length_powers.data(),
+                           {}});
+        return created(sab_cost_terms_new, raw.data(), raw.size());
+    }
     template <class Function>
     Cost(std::unique_ptr<Function> function, sab_cost_fn call)
         : Handle(
@@ -1065,7 +1081,8 @@ public:
             });
         };
         sab_cache_value *value = nullptr;
-        check(sab_cache_get_or_load(get(), key.data(), key.size(), call, &loading, nullptr, &value));
+        check(
+            sab_cache_get_or_load(get(), key.data(), key.size(), call, &loading, nullptr, &value));
         return CacheValue(value);
     }
     void flush() { check(sab_cache_flush(get())); }

@@ -38,10 +38,9 @@ extern "C" {
  * @param min_bucket_count  samples an interval should hold, at least 1
  * @param boundaries        room for `capacity` + 1 numbers: the boundaries, ascending
  * @param bucket_sizes      room for `capacity` numbers: the samples in each interval
- * @param capacity          number of intervals there is room for
- * @param bucket_count      always filled with the number of intervals, on SAB_OK
- * @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count);
- *     SAB_E_ARGUMENT
+ * @param capacity          0: only `bucket_count` is filled; otherwise at least `bucket_count`
+ * @param bucket_count      filled with the number of intervals
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width,
                                               int64_t min_bucket_count, int64_t *boundaries,
@@ -197,8 +196,8 @@ typedef struct sab_bagua_options {
      *  out. 0 (default): the last step is filled with the least complex samples (batch sampler: the
      *  rank's first batches) again */
     int32_t drop_last;
-    /** where steps are shuffled: noise added to the complexities before they are sorted, as a share of their
-     *  range. 0 (default): the best balance, 1: the most random order */
+    /** where steps are shuffled: noise added to the complexities before they are sorted, as a share
+     * of their range. 0 (default): the best balance, 1: the most random order */
     double random_level;
     /** successive samples of a rank in a batch; 0: 1. Refused by the batch sampler */
     uint64_t batch_size;

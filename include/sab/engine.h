@@ -182,7 +182,7 @@ SAB_API const char *sab_histogram_column_name(const sab_histogram *histogram, si
  *
  * @param histogram  a handle
  * @param buffer     room for `capacity` bytes; may be NULL if `capacity` is 0
- * @param capacity   nothing is written if it is smaller than `size`
+ * @param capacity   0: only `size` is filled; otherwise at least `size`
  * @param size       filled on SAB_OK with the number of bytes
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -229,8 +229,8 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
  *
  * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
  * options, and the same batches by sab_plan_locate(). It has no sample indices. So samplers,
- * sab_plan_get_report() and sab_plan_get_skipped() refuse it with SAB_E_UNSUPPORTED. It can be saved,
- * copied and sent as any plan.
+ * sab_plan_get_report() and sab_plan_get_skipped() refuse it with SAB_E_UNSUPPORTED. It can be
+ * saved, copied and sent as any plan.
  *
  * With several columns it needs about 100 bytes for each distinct combination of sizes, of which
  * there may be 4,294,967,295.

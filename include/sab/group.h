@@ -292,7 +292,7 @@ typedef struct sab_pad_options {
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_ragged_get_padded_shape(const sab_ragged *samples, const int64_t *indices,
-                                           size_t count, int64_t *shape) SAB_NOEXCEPT;
+                                               size_t count, int64_t *shape) SAB_NOEXCEPT;
 
 /** Stacks samples in one row-major array, each padded at the end of its dimensions. One pass over
  * the output.

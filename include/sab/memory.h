@@ -1,5 +1,6 @@
 /** @file memory.h
- * How much device memory a batch needs: measured and modelled. sab/steps.h checks it while training.
+ * How much device memory a batch needs: measured and modelled. sab/steps.h checks it while
+ * training.
  *
  *     sab_probe             reads how much memory is in use, and the peak since a reset
  *     sab_collect_peak      runs batches of known shapes and records their peaks in sab_peaks
@@ -198,8 +199,8 @@ typedef struct sab_collect_peak_options {
     /** number of first items that are run but not recorded, since frameworks allocate some buffers
      *  once. 0 */
     uint64_t warm_up;
-    /** 1: keep cached blocks after each item; 0 (default): release them, so that peaks do not depend
-     *  on earlier items */
+    /** 1: keep cached blocks after each item; 0 (default): release them, so that peaks do not
+     * depend on earlier items */
     int32_t keep_cache;
     /** reports progress and may cancel, before each item; NULL */
     sab_progress_fn progress;
@@ -493,7 +494,7 @@ SAB_API sab_status sab_memory_model_file_new(const char *path, sab_memory_model 
  *
  * @param model     a handle
  * @param buffer    room for `capacity` bytes; may be NULL when `capacity` is 0
- * @param capacity  nothing is written when it is smaller than `size`
+ * @param capacity  0: only `size` is filled; otherwise at least `size`
  * @param size      filled with the number of bytes of the image
  * @return SAB_OK; SAB_E_ARGUMENT
  */

@@ -210,7 +210,7 @@ SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size
  * @return SAB_OK; SAB_E_ARGUMENT, also for a mixture with `all_sources`
  */
 SAB_API sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,
-                                      size_t count) SAB_NOEXCEPT;
+                                          size_t count) SAB_NOEXCEPT;
 
 /** What a sampler gives of a source in an epoch, over all ranks. */
 typedef struct sab_mixture_report {
@@ -239,8 +239,7 @@ typedef struct sab_mixture_report {
  * @return SAB_OK; SAB_E_ARGUMENT, also for a sampler over sizes that are no mixture;
  *     SAB_E_CANCELLED
  */
-SAB_API sab_status sab_mixture_get_report(sab_sampler *sampler,
-                                          const sab_progress_options *options,
+SAB_API sab_status sab_mixture_get_report(sab_sampler *sampler, const sab_progress_options *options,
                                           sab_mixture_report *reports, size_t count) SAB_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -14,8 +14,8 @@
  *
  * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens,
  * longest first. `padded_length` is the capacity, the length of a row of fixed size.
- * sab_sampler_get_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the last
- * micro-batch is split between ranks, the sequences of its bins are assigned to the ranks.
+ * sab_sampler_get_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the
+ * last micro-batch is split between ranks, the sequences of its bins are assigned to the ranks.
  *
  * # Rows under several capacities
  *
@@ -88,16 +88,16 @@ typedef struct sab_packed_options {
     size_t struct_size;
     /** SAB_PACK_BEST_FIT, which sizes of several columns need: they have a method of their own */
     sab_pack_method method;
-    /** for each column the largest sum of the lengths in a bin, 1 to 2^31 - 1. Read during the call.
-     *  Must be given */
+    /** for each column the largest sum of the lengths in a bin, 1 to 2^31 - 1. Read during the
+     * call. Must be given */
     const uint64_t *capacities;
     /** number of `capacities`: the columns of the sizes */
     size_t capacity_count;
     /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
      *  than BEST_FIT, which leaves many short sequences together at the end */
     uint64_t max_sequences;
-    /** 1: a sample longer than the capacity is cut into pieces of that length, each a bin of its own,
-     *  and a remainder that is packed as samples are. 0: see `oversize` */
+    /** 1: a sample longer than the capacity is cut into pieces of that length, each a bin of its
+     * own, and a remainder that is packed as samples are. 0: see `oversize` */
     int32_t split;
     /** how samples that are longer than a capacity and not split are treated: SAB_OVERSIZE_ERROR
      *  (default) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds them */

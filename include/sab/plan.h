@@ -69,7 +69,8 @@ typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 /** the call fails; the message says how many there are and names the first */
 #define SAB_OVERSIZE_ERROR 0
-/** they are left out, counted and listed by sab_plan_get_skipped(); one log message says how many */
+/** they are left out, counted and listed by sab_plan_get_skipped(); one log message says how many
+ */
 #define SAB_OVERSIZE_SKIP 1
 /** each is a batch of its own. Only these batches may cost more than the budget. They are padded to
  *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
@@ -116,8 +117,8 @@ typedef struct sab_plan_options {
     sab_bucket_rule bucket_rule;
     /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
      *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
-     *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach it.
-     *  sab_plan_report.target_met and nearest_target report this */
+     *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach
+     * it. sab_plan_report.target_met and nearest_target report this */
     double padding_target;
     /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
      *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
@@ -155,9 +156,9 @@ typedef struct sab_plan_options {
      *  fits; 0: 1 */
     uint64_t batch_size_multiple;
     /** AUTO only: at most this many distinct (count, padded length), with the least padding;
-     *  batches are then padded to their bucket's length. One number for all samples, or one for each
-     *  id of `separate_by`, in ascending order of the ids. One number is divided among the ids by
-     *  the sizes of their samples. SAB_TAIL_KEEP needs one for the tail. Samples of
+     *  batches are then padded to their bucket's length. One number for all samples, or one for
+     * each id of `separate_by`, in ascending order of the ids. One number is divided among the ids
+     * by the sizes of their samples. SAB_TAIL_KEEP needs one for the tail. Samples of
      *  SAB_OVERSIZE_SINGLE take at least one, with several columns exactly one. A last step that is
      *  split between ranks, or a lowered budget, may add shapes. NULL: no limit */
     const uint64_t *max_shapes;
@@ -192,7 +193,7 @@ typedef struct sab_bucket {
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
     const double *shortest;      /**< smallest size in it; 0 when it is empty */
     const double *longest;       /**< largest size in it; 0 when it is empty */
-    const double *padded_length; /**< `longest`, rounded up to `length_multiple` */
+    const double *padded_length; /**< `longest`, rounded up to `length_multiples` */
     const double *total;         /**< sum of its sizes */
     double cost;                 /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;            /**< samples in it */
@@ -283,12 +284,12 @@ SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_b
  *
  * @param plan      a handle
  * @param indices   room for `capacity` indices
- * @param capacity  how many to write at most
+ * @param capacity  0: only `count` is filled; otherwise at least `count`
  * @param count     filled with how many there are
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity,
-                                    size_t *count) SAB_NOEXCEPT;
+                                        size_t *count) SAB_NOEXCEPT;
 
 /** Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new
  * one.
@@ -348,7 +349,7 @@ SAB_API sab_status sab_plan_copy_new(const sab_plan *plan, sab_plan **copy) SAB_
  *
  * @param plan      a handle
  * @param buffer    room for `capacity` bytes; may be NULL when `capacity` is 0
- * @param capacity  nothing is written when it is smaller than `size`
+ * @param capacity  0: only `size` is filled; otherwise at least `size`
  * @param size      filled with the number of bytes of the image
  * @return SAB_OK; SAB_E_ARGUMENT
  */

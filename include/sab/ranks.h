@@ -104,8 +104,8 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * these batches have nearly the same cost. A bucket has as many micro-batches as the rank with the
  * most samples in it needs. The other ranks split their samples evenly. So all ranks take the same
  * number of batches, no sample is lost or repeated, and no batch exceeds the budget. Indices are
- * those of the rank's own shard. sab_sampler_get_step() counts the samples of all ranks. With several
- * ranks its totals are -1, because the sizes of the other ranks' samples are not known.
+ * those of the rank's own shard. sab_sampler_get_step() counts the samples of all ranks. With
+ * several ranks its totals are -1, because the sizes of the other ranks' samples are not known.
  *
  * A state restores only with the same shards.
  *
@@ -116,8 +116,8 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * samples of a source, or have none at all. An epoch has the samples that a mixture of all shards
  * would have, one shard after the other. So the counts of a source are exact over all ranks, also
  * where proportions or a temperature are given. What sab_mixture_get_source() and
- * sab_mixture_get_counts() say of epochs is of the rank's mixture alone. `separate_by` may have the id
- * of each sample's source.
+ * sab_mixture_get_counts() say of epochs is of the rank's mixture alone. `separate_by` may have the
+ * id of each sample's source.
  *
  * No epoch needs communication: the ranks exchange the size and the source of each sample once. A
  * rank keeps 14 bytes for each sample of all ranks, 8 more with `separate_by`, and 12 for each

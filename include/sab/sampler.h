@@ -48,9 +48,9 @@
  *
  * Loss weights
  *
- * sab_sampler_get_step() gives the totals of a step over all ranks and micro-batches. The weight of a
- * batch in a mean over samples is count / step.samples, in a mean over tokens
- * total[0] / step.totals[0].
+ * sab_sampler_get_step() gives the totals of a step over all ranks and micro-batches. The weight of
+ * a batch in a mean over samples is count / step.samples, in a mean over tokens total[0] /
+ * step.totals[0].
  *
  * Seeking and state
  *
@@ -101,7 +101,7 @@ typedef struct sab_batch {
     /** largest size in the batch, one a column */
     const double *longest;
     /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
-     *  `length_multiple`, or the bucket's length under `max_shapes`. Row: the length of the row,
+     *  `length_multiples`, or the bucket's length under `max_shapes`. Row: the length of the row,
      *  which is the capacity in the packed sampler and `total` in the balanced sampler */
     const double *padded_length;
     /** sum of the sizes, one a column */
@@ -274,7 +274,8 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
 SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count,
                                              sab_sampler **sampler) SAB_NOEXCEPT;
 
-/** Greedy batches in an order of the caller's: a batch closes before its total would exceed `limit`.
+/** Greedy batches in an order of the caller's: a batch closes before its total would exceed
+ * `limit`.
  *
  * A sample over the limit alone is skipped and counted, with a log message. This is the rule of
  * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The constructor finds the batches
@@ -282,8 +283,8 @@ SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t coun
  *
  * @param indices  order of the samples, copied; NULL: 0, 1, 2, ...
  * @param count    number of `indices`; with NULL indices at most the number of sizes
- * @param sizes    sizes of the samples; may be freed before the sampler, but memory that they borrow
- *     must stay valid
+ * @param sizes    sizes of the samples; may be freed before the sampler, but memory that they
+ * borrow must stay valid
  * @param limit    largest total of a batch; finite, at least 0
  * @param options  `seed` and `costliest_first` must be 0
  * @param sampler  the new handle; free with sab_sampler_free()
@@ -359,8 +360,8 @@ SAB_API sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_
 /** Shows the batch at a position of the current epoch without moving the cursor.
  *
  * @param sampler   a sampler with random access
- * @param position  number of a batch of this rank, below sab_sampler_get_batch_count() and not before
- *     the position at which a state of other ranks or another budget took over
+ * @param position  number of a batch of this rank, below sab_sampler_get_batch_count() and not
+ * before the position at which a state of other ranks or another budget took over
  * @param batch     as for sab_next_batch()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
@@ -409,12 +410,12 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
  *
  * @param sampler   a handle
  * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0
- * @param capacity  how many to write at most
+ * @param capacity  0: only `count` is filled; otherwise at least `count`
  * @param count     filled with the number of samples left out
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT when the plan's file was changed
  */
 SAB_API sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *indices,
-                                       size_t capacity, size_t *count) SAB_NOEXCEPT;
+                                           size_t capacity, size_t *count) SAB_NOEXCEPT;
 
 /** Moves the cursor to the first batch of an epoch.
  *
@@ -428,8 +429,8 @@ SAB_API sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch) S
  *
  * @param sampler   a sampler with random access (any sampler for position 0, which begins the epoch
  *     again)
- * @param position  number of a batch of this rank, at most sab_sampler_get_batch_count(), which is the
- *     end
+ * @param position  number of a batch of this rank, at most sab_sampler_get_batch_count(), which is
+ * the end
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position) SAB_NOEXCEPT;
@@ -494,7 +495,7 @@ SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t ind
  *
  * @param sampler   a sampler with random access
  * @param state     room for `capacity` bytes; may be NULL when `capacity` is 0
- * @param capacity  nothing is written when it is smaller than `size`
+ * @param capacity  0: only `size` is filled; otherwise at least `size`
  * @param size      filled with the number of bytes of the state
  * @return SAB_OK; SAB_E_UNSUPPORTED
  */
@@ -507,15 +508,16 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  * A limit that sab_sampler_set_budget() set after that position holds from there on in the state.
  *
  * @param sampler   a sampler with random access
- * @param position  number of batches of this rank, at most sab_sampler_get_batch_count(); after a state
- *     of other ranks was restored, at least its position
+ * @param position  number of batches of this rank, at most sab_sampler_get_batch_count(); after a
+ * state of other ranks was restored, at least its position
  * @param state     as for sab_sampler_state_save()
  * @param capacity  as for sab_sampler_state_save()
  * @param size      as for sab_sampler_state_save()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position, void *state,
-                                        size_t capacity, size_t *size) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position,
+                                             void *state, size_t capacity, size_t *size)
+    SAB_NOEXCEPT;
 
 /** Continues where a state was saved, by this or another number of ranks and micro-batches.
  *

@@ -123,13 +123,14 @@ SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
  * @param count   filled
  * @return SAB_OK
  */
-SAB_API sab_status sab_stream_get_skipped_count(const sab_stream *stream, uint64_t *count) SAB_NOEXCEPT;
+SAB_API sab_status sab_stream_get_skipped_count(const sab_stream *stream, uint64_t *count)
+    SAB_NOEXCEPT;
 
 /** Saves the state of the stream, with its sources, stages and threads.
  *
  * @param stream    a handle
  * @param buffer    room for `capacity` bytes; NULL when `capacity` is 0
- * @param capacity  nothing is written when it is smaller than `size`
+ * @param capacity  0: only `size` is filled; otherwise at least `size`
  * @param size      filled with the number of bytes. Small (2.5 KiB for each random stage, 40 bytes
  *     for each file that was read), except with a buffered shuffle, whose records are part of it
  * @return SAB_OK; SAB_E_ARGUMENT after sab_stream_next() failed inside a batch, until it is called
@@ -657,10 +658,10 @@ typedef struct sab_readahead_stream_options {
     void *ctx;
     /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** policy for a record that alone exceeds a budget. SAB_OVERSIZE_ERROR (default): sab_stream_next()
-     *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
-     *  counted by sab_stream_get_skipped_count(). SAB_OVERSIZE_SINGLE: the record is a batch alone,
-     *  over the budget */
+    /** policy for a record that alone exceeds a budget. SAB_OVERSIZE_ERROR (default):
+     * sab_stream_next() returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record
+     * is skipped and counted by sab_stream_get_skipped_count(). SAB_OVERSIZE_SINGLE: the record is
+     * a batch alone, over the budget */
     sab_oversize oversize;
     /** several sizes a record: sets one number a column, each finite and not negative. Called once
      *  for each record that is read; the `size` of the record is not used. Not with `batch_size_fn`
@@ -698,7 +699,7 @@ typedef struct sab_pack_stream_options {
     uint64_t max_records;  /**< most records in a list; 0: no limit */
     uint64_t read_ahead;   /**< records in a window, kept in memory; at most 2^31. 0: 10,000 */
     int32_t no_shuffle;    /**< 1: the lists of a window stay in order; 0 (default): shuffled */
-    uint64_t seed;        /**< of the shuffles */
+    uint64_t seed;         /**< of the shuffles */
     /** policy for a record larger than a capacity. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
      *  counted by sab_stream_get_skipped_count() */
@@ -713,10 +714,10 @@ typedef struct sab_pack_stream_options {
 } sab_pack_stream_options;
 #define SAB_PACK_STREAM_OPTIONS_INIT {sizeof(sab_pack_stream_options)}
 
-/** Lists of records whose sizes sum to nearly the capacity: rows for packed training from a stream of
- * unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept for
- * the next window, up to half a window. Records keep their order in a list. A restore reads up to
- * eight windows again. If all sizes are known in advance, sab_packed_sampler_new() packs better.
+/** Lists of records whose sizes sum to nearly the capacity: rows for packed training from a stream
+ * of unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept
+ * for the next window, up to half a window. Records keep their order in a list. A restore reads up
+ * to eight windows again. If all sizes are known in advance, sab_packed_sampler_new() packs better.
  *
  * Records of several sizes are packed as in "Rows under several capacities" of sab/pack.h. Up to
  * 1,000 records that no list was begun for are kept for the next window.

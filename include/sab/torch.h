@@ -178,7 +178,8 @@ SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t
  * @return SAB_OK; SAB_E_ARGUMENT if no dimension has that name
  */
 SAB_API sab_status sab_torch_collection_get_lengths(const sab_torch_collection *collection,
-                                                const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
+                                                    const char *name, sab_sizes **lengths)
+    SAB_NOEXCEPT;
 
 /** Stacks samples group by group, each tensor padded to the longest of its group. A grouped
  * collection is grouped again in one pass. Group g has the samples at its positions in the
@@ -217,8 +218,8 @@ SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *coll
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_outputs(const sab_torch_collection *collection,
-                                                const sab_torch_leaf *leaves, size_t leaf_count,
-                                                sab_torch_collection **outputs) SAB_NOEXCEPT;
+                                                    const sab_torch_leaf *leaves, size_t leaf_count,
+                                                    sab_torch_collection **outputs) SAB_NOEXCEPT;
 
 /** Facts of a collection. */
 typedef struct sab_torch_collection_info {

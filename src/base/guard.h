@@ -102,6 +102,12 @@ void check_result(const Result* result, std::string_view name) {
         refuse_small_struct(name, result->struct_size, first_size<Result>);
 }
 
+/// Refuses a buffer that is too small for what is written as a whole; its size was told before.
+inline void check_room(std::size_t capacity, std::size_t needed) {
+    check(capacity == 0 || needed <= capacity, "capacity", capacity, "must be at least ", needed,
+          " (0 asks for the size)");
+}
+
 /// Fills as much of the caller's struct as it has room for.
 template <class Result>
 void write_result(Result value, Result* result) {

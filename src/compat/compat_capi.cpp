@@ -37,6 +37,7 @@ sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
         *bucket_count = sab::create_buckets(sizes->impl.only(), max_width, min_bucket_count,
                                             {boundaries, capacity > 0 ? capacity + 1 : 0},
                                             {bucket_sizes, capacity});
+        sab::check_room(capacity, *bucket_count);
     });
 }
 

@@ -107,6 +107,7 @@ sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, siz
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
         *size = histogram->impl.write({static_cast<std::byte*>(buffer), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 

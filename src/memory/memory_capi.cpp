@@ -175,6 +175,7 @@ sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, s
         const auto image = model->impl->image();
         *size =
             sab::write_image(sab::ImageParts{image}, {static_cast<std::byte*>(buffer), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 

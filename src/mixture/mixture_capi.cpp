@@ -51,8 +51,9 @@ sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size
 }
 
 size_t sab_mixture_source_count(const sab_sizes* sizes) noexcept {
-    return !sab::is_handle(sizes) || sizes->impl.choice() == nullptr ? 0
-                                                               : sizes->impl.choice()->sources();
+    return !sab::is_handle(sizes) || sizes->impl.choice() == nullptr
+               ? 0
+               : sizes->impl.choice()->sources();
 }
 
 sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t epoch,

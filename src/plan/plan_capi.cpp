@@ -67,7 +67,9 @@ sab_status sab_plan_get_skipped(const sab_plan* plan, int64_t* indices, size_t c
         sab::require(plan, "plan");
         sab::require(count, "count");
         if (capacity > 0) sab::require(indices, "indices");
-        *count = plan->skipped({indices, capacity});
+        *count = plan->skipped({});
+        sab::check_room(capacity, *count);
+        if (capacity > 0) plan->skipped({indices, *count});
     });
 }
 
@@ -107,6 +109,7 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
         *size = plan->write({static_cast<std::byte*>(buffer), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 

@@ -83,6 +83,8 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
 PerColumn read_multiples(const sab_plan_options& given, std::size_t columns) {
     const std::span<const double> own =
         items(given.length_multiples, given.length_multiple_count, "options.length_multiples");
+    check(given.length_multiples == nullptr || !own.empty(), "options.length_multiple_count", 0,
+          "must be 1 or the number of columns where length_multiples are given");
     check(own.size() <= 1 || own.size() == columns, "options.length_multiple_count", own.size(),
           "must be 0, 1 or the number of columns, ", columns);
     PerColumn multiples{};
@@ -139,6 +141,8 @@ std::vector<std::size_t> read_shapes(const sab_plan_options& given) {
     if (given.separate_by_count > 0) require(given.separate_by, "options.separate_by");
     const std::span<const uint64_t> shapes =
         items(given.max_shapes, given.max_shape_count, "options.max_shapes");
+    check(given.max_shapes == nullptr || !shapes.empty(), "options.max_shape_count", 0,
+          "must be at least 1 where max_shapes are given");
     check(shapes.size() <= 1 || given.separate_by != nullptr, "options.max_shape_count",
           shapes.size(), "must be 0 or 1 without options.separate_by");
     for (std::size_t i = 0; i < shapes.size(); ++i)

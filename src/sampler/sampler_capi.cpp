@@ -84,7 +84,9 @@ sab_status sab_sampler_get_skipped(const sab_sampler* sampler, int64_t* indices,
         sab::require(sampler, "sampler");
         sab::require(count, "count");
         if (capacity > 0) sab::require(indices, "indices");
-        *count = sampler->impl->skipped({indices, capacity});
+        *count = sampler->impl->skipped({});
+        sab::check_room(capacity, *count);
+        if (capacity > 0) sampler->impl->skipped({indices, *count});
     });
 }
 
@@ -137,6 +139,7 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state, size_
         if (capacity > 0) sab::require(state, "state");
         *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save")
                     .save({static_cast<std::byte*>(state), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 
@@ -148,6 +151,7 @@ sab_status sab_sampler_state_save_at(const sab_sampler* sampler, uint64_t positi
         if (capacity > 0) sab::require(state, "state");
         *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save_at")
                     .save_at(position, {static_cast<std::byte*>(state), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 

@@ -67,6 +67,7 @@ sab_status sab_stream_state_save(const sab_stream* stream, void* buffer, size_t 
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
         *size = stream->impl.save({static_cast<std::byte*>(buffer), capacity});
+        sab::check_room(capacity, *size);
     });
 }
 

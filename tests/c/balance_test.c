@@ -997,12 +997,11 @@ static void bad_options(void) {
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
     REFUSED(
         "must fit balanced.budgets[0].limit = 700 alone; 7 of 1500 samples do not. Set "
-        "balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget",
+        "balanced.oversize to SAB_OVERSIZE_SKIP (1), or use a larger budget",
         SET_BUDGET(balanced, 700));
     REFUSED("no sample is left", SET_BUDGET(balanced, 0.5); balanced.oversize = SAB_OVERSIZE_SKIP);
     REFUSED("balanced.budgets = NULL", balanced.budgets = NULL);
     REFUSED("options.rank = 4", options.rank = 4);
-    REFUSED("options.world_size = 0", options.world_size = 0);
     REFUSED("struct_size", balanced.struct_size = 8);
     sab_sampler *sampler = NULL;
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;

@@ -407,8 +407,9 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
     EXPECT_READ_BY_RULE(
         sab_sampler_options, for_sampler,
         free_sampler(sab_ordered_sampler_new(NULL, 5, sizes, 300, given, &sampler), &sampler));
-    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
-                        sab_plan_get_report(plan, given, NULL, &report));
+    const sab_progress_options for_report = SAB_PROGRESS_OPTIONS_INIT;
+    EXPECT_READ_BY_RULE(sab_progress_options, for_report,
+                        sab_plan_get_report(plan, NULL, given, &report));
     EXPECT_READ_BY_RULE(sab_bionemo_options, for_torch,
                         free_sampler(sab_bionemo_sampler_new(plan, given, &sampler), &sampler));
     sab_plan_free(plan);

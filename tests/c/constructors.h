@@ -27,7 +27,8 @@ static inline struct inputs default_inputs(void) {
     const sab_packed_options packed = SAB_PACKED_OPTIONS_INIT;
     const sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     const sab_bagua_options bagua = SAB_BAGUA_OPTIONS_INIT;
-    const sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.world_size = 1; /* the callbacks of the sharded sampler read it */
     struct inputs inputs;
     memset(&inputs, 0, sizeof inputs);
     inputs.number = 200;

@@ -332,14 +332,6 @@ static void thresholds_refuse_bad_options(void) {
     sab_thresholds_options options = by(3);
     EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.method = 3");
-    options = by(SAB_THRESHOLDS_RANDOMISED);
-    options.num_trials = 0;
-    EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
-                 "options.num_trials = 0");
-    options = by(SAB_THRESHOLDS_RANDOMISED);
-    options.patience = -2;
-    EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
-                 "options.patience = -2");
     const uint64_t twice[] = {2, 2}, beyond[] = {0, 4};
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 1;
@@ -349,9 +341,14 @@ static void thresholds_refuse_bad_options(void) {
     options.starts = beyond;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.starts[1] = 4: must be below the number of distinct lengths, 4");
-    options.method = SAB_THRESHOLDS_LEAST_LARGEST;
+    options = by(SAB_THRESHOLDS_LEAST_LARGEST);
+    options.starts = beyond;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
-                 "goes with SAB_THRESHOLDS_RANDOMISED only");
+                 "options.starts = given: goes with SAB_THRESHOLDS_RANDOMISED (2) only");
+    options = by(SAB_THRESHOLDS_LEAST_LARGEST);
+    options.patience = 2;
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.patience = 2: goes with SAB_THRESHOLDS_RANDOMISED (2) only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.progress = cancel;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");

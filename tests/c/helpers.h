@@ -63,6 +63,7 @@ static inline sab_plan *a_plan(void) {
 
 static inline sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.micro_batches = 1; /* tests read it */
     options.rank = rank;
     options.world_size = world_size;
     return options;

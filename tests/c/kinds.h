@@ -35,6 +35,7 @@ static inline sab_status make_of_kind(const struct constructor *kind, const int3
     sab_plan *plan = plan_for(kind, numbers, count);
     struct inputs given = inputs_of(numbers, count, sizes, plan);
     given.options = *options;
+    if (given.options.world_size == 0) given.options.world_size = 1; /* callbacks read it */
     const sab_status status = kind->make(&given, sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);

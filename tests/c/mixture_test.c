@@ -292,8 +292,10 @@ static sab_sampler *bucket(const sab_sizes *mixture, const sab_sampler_options *
 
 static sab_sampler *sequential(const sab_sizes *mixture, const sab_sampler_options *options) {
     sab_plan *const plan = mixed_plan(mixture, 700);
+    sab_sampler_options unshuffled = *options;
+    unshuffled.seed = 0;
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_sequential_sampler_new(plan, options, &sampler));
+    EXPECT_OK(sab_sequential_sampler_new(plan, &unshuffled, &sampler));
     sab_plan_free(plan);
     return sampler;
 }

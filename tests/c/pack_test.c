@@ -611,7 +611,7 @@ static void Refuses_BadOptions(void) {
     pack.split = 2;
     EXPECT_REFUSED("pack.split = 2: must be 0 or 1");
     pack.oversize = SAB_OVERSIZE_SINGLE;
-    EXPECT_REFUSED("pack.oversize = 2: must be SAB_OVERSIZE_SKIP");
+    EXPECT_REFUSED("pack.oversize = 2: must be SAB_OVERSIZE_ERROR");
     pack.window = 1048577;
     EXPECT_REFUSED("pack.window = 1048577: must be at most 1048576");
     pack.tries = 1048577;
@@ -672,7 +672,7 @@ static void Refuses_SizesThatDoNotFit(void) {
     sab_packed_options pack = into(10);
     EXPECT_REFUSED(
         "sizes[1] = 12: must be at most the capacity, 10; 2 of 4 samples are longer. Set "
-        "pack.oversize to SAB_OVERSIZE_SKIP (0) or pack.split to 1, or use a larger capacity");
+        "pack.oversize to SAB_OVERSIZE_SKIP (1) or pack.split to 1, or use a larger capacity");
     pack.capacities = one_count(2), pack.capacity_count = 1;
     pack.oversize = SAB_OVERSIZE_SKIP;
     EXPECT_REFUSED("no sample is left: all 4 are longer than the capacity, 2");

@@ -189,7 +189,11 @@ static void MaxShapes_OfSeveralColumns_Hold(void) {
         options.oversize = SAB_OVERSIZE_SINGLE;
         sab_plan *const plan = made_plan(sizes, &options);
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
+        double totals[3] = {0}, padded_totals[3] = {0};
+        report.totals = totals;
+        report.padded_totals = padded_totals;
         EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
+        EXPECT(report.totals == totals && report.padded_totals == padded_totals);
         EXPECT(report.shapes <= shapes && report.columns == 2);
         EXPECT(report.totals[0] + report.totals[1] == report.total);
         EXPECT(report.padded_totals[1] >= report.totals[1] && report.totals[2] == 0);
@@ -214,7 +218,7 @@ static void MaxShapes_OfSeveralColumns_Hold(void) {
     options.oversize = SAB_OVERSIZE_SKIP;
     sab_plan *refused = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &refused), SAB_E_ARGUMENT,
-                 "options.max_shapes = 10: must be larger: samples of one shape (");
+                 "options.max_shapes = 10: must be larger: samples of one shape, (");
     sab_sizes_free(sizes);
     free(numbers);
 }
@@ -290,7 +294,7 @@ static void SeparateSamples_NeverShareABatch(void) {
 static void OptionsOfIds_WithoutIds_AreRefused(void) {
     int32_t *const numbers = random_columns(2, 4);
     int64_t ids[SAMPLES] = {0};
-    const size_t shapes[] = {3};
+    const uint64_t shapes[] = {3, 4};
     const double ends[] = {0, 1e9};
     const sab_budget budget = {NULL, 4096};
     sab_histogram *histogram = NULL;
@@ -315,8 +319,13 @@ static void OptionsOfIds_WithoutIds_AreRefused(void) {
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
                          "options.max_shapes = NULL: must be given");
             options.max_shapes = shapes;
+            options.max_shape_count = 2;
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.max_shape_count = 1: goes with options.separate_by only");
+                         "options.max_shape_count = 2: must be 0 or 1 without options.separate_by");
+            options.max_shape_count = 0;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.max_shape_count = 0: must be at least 1 where max_shapes");
+            options.max_shape_count = 1;
             options.separate_by = ids;
             options.separate_by_count = SAMPLES;
             options.max_shapes = NULL;
@@ -450,8 +459,10 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.bucket_count = 0;
     const double multiples[] = {8, -1};
     options.length_multiples = multiples;
+    options.length_multiple_count = 2;
     REFUSED("options.length_multiples[1] = -1");
     options.length_multiples = NULL;
+    options.length_multiple_count = 0;
     options.max_shapes = one_count(1), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 1: must be at least 2");
     const sab_budget medium = {NULL, 300};

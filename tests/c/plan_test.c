@@ -473,7 +473,7 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
                  "sizes[1] = 60: must cost at most the budget, 20, in a batch of one; 2 of 5 "
                  "samples are over "
-                 "the budget. Set options.oversize to SAB_OVERSIZE_SKIP (0) or "
+                 "the budget. Set options.oversize to SAB_OVERSIZE_SKIP (1) or "
                  "SAB_OVERSIZE_SINGLE (2), or use a larger budget");
     const double boundaries[] = {4, 55};
     options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
@@ -482,7 +482,7 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
                  "sizes[0] = 3: must be at least the first boundary, 4, and below the last, 55; 3 "
                  "of 5 samples are outside the boundaries or over the budget. Set "
-                 "options.oversize to SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2), or use "
+                 "options.oversize to SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE (2), or use "
                  "other boundaries or a larger budget");
     sab_sizes_free(sizes);
     options = budget(20);
@@ -729,7 +729,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     memset(image, 0xAB, size);
     size_t needed = 0;
     /* too little room: nothing is written */
-    EXPECT_OK(sab_plan_write(plan, image, size - 1, &needed));
+    EXPECT_FAILS(sab_plan_write(plan, image, size - 1, &needed), SAB_E_ARGUMENT, "capacity = ");
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 10;
@@ -1052,7 +1052,9 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("no sample is left", SET_BUDGET(options, 0.5); options.oversize = SAB_OVERSIZE_SKIP);
     REFUSED("bucket_rule = 4", options.bucket_rule = 4);
     REFUSED("bucket_rule = -1", options.bucket_rule = -1);
-    REFUSED("padding_target = 0", options.padding_target = 0);
+    REFUSED("padding_target = -1", options.padding_target = -1);
+    REFUSED("padding_target = 0.5: goes with SAB_BUCKETS_AUTO only", options.padding_target = 0.5;
+            options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 3);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);
     REFUSED("boundary_count = 1: must be at least 2", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
@@ -1073,7 +1075,6 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
     REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
     REFUSED("batch_sizes = NULL", options.batch_size_count = 1);
-    REFUSED("batch_size_multiple = 0", options.batch_size_multiple = 0);
     REFUSED("length_multiples[0] = -8",
             (options.length_multiples = one_number(-8), options.length_multiple_count = 1));
     REFUSED("length_multiples[0] = nan",
@@ -1091,7 +1092,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", (options.max_shapes = one_count(1), options.max_shape_count = 1));
-    REFUSED("max_shapes = 3: goes with", options.max_shapes = one_count(3),
+    REFUSED("max_shape_count = 1: goes with", options.max_shapes = one_count(3),
             options.max_shape_count = 1;
             options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");

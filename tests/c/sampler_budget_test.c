@@ -50,7 +50,8 @@ static double cost_of(enum price cost, uint64_t count, double length) {
     double sum = 0;
     for (size_t i = 0; i < MOST_TERMS; ++i)
         sum += terms_of[cost][i].coefficient * pow((double)count, terms_of[cost][i].count_power) *
-               pow(length, terms_of[cost][i].length_powers[0]);
+               (terms_of[cost][i].column_count > 0 ? pow(length, terms_of[cost][i].length_powers[0])
+                                                   : 0);
     return sum;
 }
 
@@ -132,11 +133,11 @@ static struct job text_job(enum price cost, sab_last_step last_step) {
 
 static sab_sampler *sampler_of(const struct job *job, uint64_t rank, uint64_t world_size) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.seed = job->seed;
+    options.seed = job->order == NATIVE ? job->seed : 0; /* others are not shuffled */
     options.rank = rank;
     options.world_size = world_size;
     options.last_step = job->last_step;
-    options.costliest_first = job->costliest_first;
+    options.costliest_first = job->order == NATIVE ? job->costliest_first : 0;
     sab_sampler *sampler = NULL;
     EXPECT_OK(job->order == NATIVE ? sab_bucket_sampler_new(job->plan, &options, &sampler)
                                    : sab_sequential_sampler_new(job->plan, &options, &sampler));

@@ -108,7 +108,7 @@ static void Schedule_OfEveryKind_HasTheBatchesOfAllRanks(void) {
     FOR_CONSTRUCTORS(kind) {
         if (!(kind->capabilities & SAB_SAMPLER_SCHEDULE)) continue;
         for (int trial = 0; trial < 12; ++trial) {
-            sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+            sab_sampler_options options = ranks(0, 1);
             if (kind->properties & WITH_OPTIONS && !(kind->properties & ONE_RANK))
                 options.world_size = 1 + (uint64_t)trial % MOST_RANKS;
             options.micro_batches = 1 + (uint64_t)trial % 2;

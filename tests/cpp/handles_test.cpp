@@ -73,8 +73,7 @@ void Options_AreTheDefaultsOfC() {
     const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
     EXPECT(sab::PlanOptions().struct_size == plan.struct_size);
     EXPECT(sab::PlanOptions().padding_target == plan.padding_target);
-    EXPECT(sab::SamplerOptions().world_size == 1);
-    EXPECT(sab::CacheOptions().load_wait == 60);
+    EXPECT(sab::SamplerOptions().world_size == 0 && sab::CacheOptions().load_wait == 0);
 }
 
 void Sizes_ComeFromVectorsPointersAndFunctions() {
@@ -302,6 +301,7 @@ void Plans_OfSeveralColumns() {
     options.budgets = budgets;
     options.budget_count = 2;
     options.length_multiples = multiples;
+    options.length_multiple_count = 2;
     const sab::Plan plan(pairs(), options);
     EXPECT(plan.info().columns == 2 && std::string(plan.column_name(0)) == "source");
     EXPECT(plan.bucket(0).columns == 2 && plan.bucket(0).longest[1] <= 83);
@@ -340,7 +340,7 @@ void Plan_IsMadeWrittenReadAndSaved() {
 
 void Cost_IsTermsOrAFunction() {
     EXPECT(sab::Cost::padded()(3, 10) == 30);
-    const sab::Cost terms(std::vector<sab_cost_term>{{2, 0, {}}, {1, 1, {2}}});
+    const sab::Cost terms(std::vector<sab::CostTerm>{{2, 0, {}}, {1, 1, {2}}});
     EXPECT(terms(3, 10) == 302);
     const auto alive = std::make_shared<int>(0);
     {
@@ -353,7 +353,7 @@ void Cost_IsTermsOrAFunction() {
     }
     EXPECT(alive.use_count() == 1);
     EXPECT(fails(SAB_E_ARGUMENT, "terms[0].coefficient",
-                 [] { sab::Cost(std::vector<sab_cost_term>{{-1, 1, {1}}}); }));
+                 [] { sab::Cost(std::vector<sab::CostTerm>{{-1, 1, {1}}}); }));
 }
 
 void Sampler_IsARangeOfBatches() {
@@ -458,7 +458,7 @@ void SizeAwareStream_OwnsItsFunction() {
         EXPECT(alive.use_count() == 2 && has_each_once(walk(stream), 5));
     }
     EXPECT(alive.use_count() == 1);
-    EXPECT(fails(SAB_E_ARGUMENT, "budget = -1", [&] {
+    EXPECT(fails(SAB_E_ARGUMENT, "limit = -1", [&] {
         sab::BionemoSizeAwareStream(
             [alive](std::uint64_t, std::uint64_t, std::int64_t&, double&) { return false; }, -1);
     }));

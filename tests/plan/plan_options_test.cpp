@@ -26,6 +26,7 @@ TEST(PlanOptions, OwnWhatTheyAreMadeFrom) {
     given.batch_sizes = batch_sizes.data();
     given.batch_size_count = batch_sizes.size();
     given.length_multiples = multiples.data();
+    given.length_multiple_count = multiples.size();
     given.budgets = &budget;
     given.budget_count = 1;
 
@@ -38,7 +39,7 @@ TEST(PlanOptions, OwnWhatTheyAreMadeFrom) {
     boundaries.assign(4, 1);
     batch_sizes.assign(3, 0);
     multiples[0] = -1;
-    budget = {nullptr, -1};
+    budget = {nullptr, -1, {}};
     sab_cost_free(cost);
     EXPECT_EQ(Plan::make(sizes, options)->fingerprint(), fingerprint);
 }

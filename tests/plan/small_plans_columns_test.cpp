@@ -56,7 +56,7 @@ struct Price {
         double sum = 0;
         for (const sab_cost_term& term : terms) {
             double product = term.coefficient;
-            for (std::size_t j = 0; j < columns; ++j)
+            for (std::size_t j = 0; j < std::min<std::size_t>(columns, term.column_count); ++j)
                 for (uint32_t power = 0; power < term.length_powers[j]; ++power)
                     product *= lengths[j];
             sum += product;

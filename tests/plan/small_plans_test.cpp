@@ -408,7 +408,7 @@ TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
             for (const std::size_t shapes : {0, 2, 4}) {
                 sab_plan_options options = options_of(rules, budget);
                 options.tail = tail;
-                options.max_shapes = one_count(shapes);
+                options.max_shapes = shapes > 0 ? one_count(shapes) : nullptr;
                 options.max_shape_count = shapes > 0 ? 1 : 0;
                 const Least least = least_of_all(lengths, rules, tail, shapes, 1);
                 if (least.batches == UINT64_MAX) continue;  // too few for a whole batch

@@ -64,7 +64,7 @@ struct Job {
     }
     Sampler sampler(uint64_t rank, uint64_t world_size, uint64_t micro_batches) const {
         sab_sampler_options own = options;
-        if (is_sequential) own.seed = 0;
+        if (is_sequential) own.seed = own.costliest_first = 0;
         own.rank = rank;
         own.world_size = world_size;
         own.micro_batches = micro_batches;

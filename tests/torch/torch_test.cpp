@@ -392,7 +392,7 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     const auto trial = [](void*, uint64_t, double) { return int32_t{0}; };
     EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
-    search.max_batch_size = 0;  // what failed first is told
+    search.max_batch_size = UINT64_MAX;  // what failed first is told
     EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_ARGUMENT);
     sab_peaks_free(peaks);
     sab_probe_free(probe);

@@ -975,20 +975,19 @@ def camel_case(name: str) -> str:
 
 
 def python_names(library: Library) -> str:
+    def table(name: str, entries: Iterable[str]) -> list[str]:
+        lines = [f"    {entry}," for entry in entries]
+        return [f"{name} = {{", *lines, "}"] if lines else [f"{name} = {{}}"]
+
+    counted = counted_fields(library).items()
     return "\n".join(
         [
             f"# {NOTICE}",
             '"""Names in messages of the library, and what they are in Python."""',
             "",
-            "CHOICES = {",
-            *(f'    "{name}": "{word}",' for name, _, word in choices(library)),
-            "}",
-            "OPTIONS = {",
-            *(f'    "{name}",' for name in option_parameters(library)),
-            "}",
-            "COUNTED = {",
-            *(f'    "{name}": "{array}",' for name, array in counted_fields(library).items()),
-            "}",
+            *table("CHOICES", (f'"{name}": "{word}"' for name, _, word in choices(library))),
+            *table("OPTIONS", (f'"{name}"' for name in option_parameters(library))),
+            *table("COUNTED", (f'"{name}": "{array}"' for name, array in counted)),
             "",
         ]
     )

@@ -21,7 +21,8 @@ import abi
 HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
 UNGUARDED = {
-    "sab_status_name", "sab_last_error_message", "sab_last_error_code", "sab_abi_version",
+    "sab_status_name", "sab_last_error_message", "sab_last_error_argument",
+    "sab_last_error_value", "sab_last_error_rule", "sab_last_error_code", "sab_abi_version",
     "sab_version_string", "sab_log_set_callback", "sab_sizes_count", "sab_sizes_description",
     "sab_sizes_column_count", "sab_sizes_column_name", "sab_plan_column_name",
     "sab_histogram_column_name",

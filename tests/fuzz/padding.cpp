@@ -26,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ragged.shapes = shapes.data();
 
     std::vector<int64_t> least(ragged.dimensions + 1, -1);
-    if (sab_ragged_get_padded_shape(&ragged, indices.data(), indices.size(), least.data()) != SAB_OK)
+    if (sab_ragged_get_padded_shape(&ragged, indices.data(), indices.size(), least.data()) !=
+        SAB_OK)
         return 0;
     PROMISE(least[ragged.dimensions] == -1);
     if (!is_wild)

@@ -5,7 +5,5 @@ CHOICES = {
     "SAB_LID_OPEN": "open",
     "SAB_LID_NOT_LOCKED": "not_locked",
 }
-OPTIONS = {
-}
-COUNTED = {
-}
+OPTIONS = {}
+COUNTED = {}

@@ -998,14 +998,16 @@ unsafe fn save_state(
     loop {
         let mut size = 0;
         // SAFETY: the caller's promise, and room for so many bytes.
-        check(unsafe {
+        let status = unsafe {
             sys::sab_stream_state_save(stream, state.as_mut_ptr().cast(), state.len(), &mut size)
-        })?;
-        let is_written = size <= state.len();
-        state.resize(size, 0);
-        if is_written {
-            return Ok(state);
+        };
+        if status == sys::SAB_E_ARGUMENT && size > state.len() {
+            state.resize(size, 0);
+            continue;
         }
+        check(status)?;
+        state.truncate(size);
+        return Ok(state);
     }
 }
 

@@ -229,7 +229,7 @@ typedef struct sab_bagua_options {
  * 1.13 drew ranges below 2^32 differently.
  *
  * @param complexity  complexity of each sample; read during the call only
- * @param balancing   NULL: the defaults. Fields of the batch sampler are not used
+ * @param balancing   NULL: the defaults. Fields of the batch sampler must be 0
  * @param options     seed, epoch, ranks; NULL: as for all samplers. `costliest_first` is not used.
  *     At most 2^20 ranks
  * @param sampler     the new handle; free with sab_sampler_free()
@@ -252,7 +252,7 @@ SAB_API sab_status sab_bagua_sampler_new(const sab_sizes *complexity,
  * Keeps 32 bytes a batch in addition.
  *
  * @param complexity  complexity of each sample; read during the call only
- * @param balancing   either `make_batches` or `budget` must be set; `batch_size` is not used
+ * @param balancing   either `make_batches` or `limit` must be set; `batch_size` must be 0
  * @param options     as for sab_bagua_sampler_new()
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;

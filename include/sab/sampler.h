@@ -250,7 +250,7 @@ SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sample
  * evaluation.
  *
  * @param plan     may be freed before the sampler
- * @param options  `seed` and `costliest_first` are not used
+ * @param options  `seed` and `costliest_first` must be 0
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */

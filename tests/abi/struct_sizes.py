@@ -29,6 +29,7 @@ PROGRAMS = (
     "cpp/handles_test_17",
     "base_struct_sizes_test",
     "base_random_calls_test",
+    "cache_test",
     "group_padding_test",
     "memory_guard_test",
     "memory_max_batch_test",

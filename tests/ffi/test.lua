@@ -406,10 +406,11 @@ test("a callback's code comes back", function()
     return status, ffi.gc(out[0], lib.sab_sizes_free)
   end
   jit.off(make)
-  local status = make(function(_, index) return index == 1 and 77 or 0 end)
+  local status = make(function(_, index, size) size[0] = 1 return index == 1 and 77 or 0 end)
   assert(status == lib.SAB_E_CALLBACK and lib.sab_last_error_code() == 77)
   local is_ok, sizes = make(function(_, index, size) size[0] = tonumber(index) + 1 return 0 end)
   assert(is_ok == lib.SAB_OK and lib.sab_sizes_count(sizes) == 3)
+  assert(make(function() return 0 end) == lib.SAB_E_ARGUMENT) -- it sets nothing
 end)
 
 test("options keep alive what they point to", function()

@@ -214,10 +214,11 @@ test('a vector that is wrong is noticed', () => {
 
 test("a callback's code comes back", () => {
   const make = (size) => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, size, null, null);
-  assert.throws(() => make((_, index) => (index === 1 ? 77 : 0)), (error) => error.status === 'SAB_E_CALLBACK');
+  assert.throws(() => make((_, index, size) => (koffi.encode(size, 'double', 1), index === 1 ? 77 : 0)), (error) => error.status === 'SAB_E_CALLBACK');
   assert.equal(lib.sab_last_error_code(), 77);
   const fill = (_, index, size) => (koffi.encode(size, 'double', Number(index) + 1), 0);
   assert.equal(lib.sab_sizes_count(make(fill)), 3);
+  assert.throws(() => make(() => 0), (error) => error.status === 'SAB_E_ARGUMENT'); // it sets nothing
 });
 
 test('numbers beyond what a Number holds come back exactly', () => {

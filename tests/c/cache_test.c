@@ -221,7 +221,8 @@ static void a_loader_may_ask_for_its_own_key(void) {
     sab_cache *cache = opened(new_file(), NULL);
     maker own = {cache, 0, 0, 0, "outer"};
     sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_within, &own, a_progress(NULL, NULL), &found));
+    EXPECT_OK(
+        sab_cache_get_or_load(cache, "same", 4, make_within, &own, a_progress(NULL, NULL), &found));
     EXPECT(memcmp(sab_cache_value_data(found, NULL), "outer", 5) == 0);
     sab_cache_value_free(found);
     sab_cache_free(cache);

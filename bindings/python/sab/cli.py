@@ -79,7 +79,8 @@ def _for_options(message: str, names: Iterable[str]) -> str:
     '--column: must be one of a, b'
     """
     options = {name: f"--{name.replace('_', '-')}" for name in names}
-    words, said, at = list(tokens(message)), [], 0
+    words, at = list(tokens(message)), 0
+    said: list[str] = []
     while at < len(words):
         name, bracket, index = words[at].partition("[")
         option = options.get(name)

@@ -122,7 +122,8 @@ SCENARIO(step_plan, Threads::none) {
     std::vector<int64_t> groups;
     for (std::size_t i = 0; i < lengths().size(); ++i)
         groups.push_back(static_cast<int64_t>(i / 3));
-    const sab_cost_term term = term_of(1, 1, {2});
+    const uint32_t square = 2;
+    const sab_cost_term term{1, 1, 1, &square, {}};
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(&term, 1, &cost));
     const sab_budget budgets[] = {{nullptr, 110}, {cost, 12000}};
@@ -190,7 +191,8 @@ SCENARIO(balanced_columns, Threads::none) {
     sab_sizes *parts[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())}, *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_columns_new(parts, 2, &sizes));
     for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
-    const sab_cost_term terms[] = {term_of(1, 1, {1, 1}), term_of(2, 1, {0, 1})};
+    const uint32_t both[] = {1, 1}, second[] = {0, 1};
+    const sab_cost_term terms[] = {{1, 1, 2, both, {}}, {2, 1, 2, second, {}}};
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(terms, 2, &cost));
     const sab_budget budgets[] = {{nullptr, 300}, {cost, 20000}};
@@ -206,7 +208,7 @@ SCENARIO(balanced_columns, Threads::none) {
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     CALL_INTO(report,
               sab_balanced_sampler_get_report(sampler, a_progress(go_on, nullptr), &report));
-    run.note(&report, sizeof report);
+    note_balance(run, report);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 
@@ -224,7 +226,7 @@ SCENARIO(balanced_sampler, Threads::none) {
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     CALL_INTO(report,
               sab_balanced_sampler_get_report(sampler, a_progress(go_on, nullptr), &report));
-    run.note(&report, sizeof report);
+    note_balance(run, report);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 4));
     take_blocks(run, sampler, 8);

@@ -99,4 +99,17 @@ inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler)
     return state;
 }
 
+#if SAB_WITH_BALANCE
+/// The numbers of a report; its arrays are the sampler's.
+inline void note_balance(Run &run, sab_balanced_report report) {
+    run.note(report.totals, report.columns * sizeof *report.totals);
+    for (const double *costs : {report.rank_imbalance, report.largest_rank_imbalance,
+                                report.micro_batch_imbalance, report.time, report.least_time})
+        run.note(costs, report.balance_count * sizeof *costs);
+    report.totals = report.rank_imbalance = report.largest_rank_imbalance =
+        report.micro_batch_imbalance = report.time = report.least_time = nullptr;
+    run.note(&report, sizeof report);
+}
+#endif
+
 #endif

@@ -30,7 +30,7 @@ SCENARIO(thresholds, Threads::none) {
         for (const bool asks : {false, true}) {
             sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
             options.method = method;
-            options.num_trials = 5;
+            if (method == SAB_THRESHOLDS_RANDOMISED) options.num_trials = 5;
             if (asks) options.cost = cost;
             std::vector<double> thresholds(4);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;

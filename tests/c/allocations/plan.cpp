@@ -57,6 +57,9 @@ SCENARIO(base, Threads::none) {
     sab_sizes *sizes = nullptr;
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_new(nullptr, 5, SAB_FLOAT64, nullptr, &sizes));
     CALL_PLAIN(sab_last_error_message());
+    CALL_PLAIN(sab_last_error_argument());
+    CALL_PLAIN(sab_last_error_value());
+    CALL_PLAIN(sab_last_error_rule());
     CALL_PLAIN(sab_last_error_code());
     CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
 }
@@ -346,7 +349,9 @@ SCENARIO(plan_skip, Threads::none) {
 }
 
 SCENARIO(plan_budgets, Threads::none) {
-    const sab_cost_term terms[] = {term_of(1, 0, {0}), term_of(1, 1, {1}), term_of(0.5, 1, {0})};
+    const uint32_t linear = 1;
+    const sab_cost_term terms[] = {
+        {1, 0, 0, nullptr, {}}, {1, 1, 1, &linear, {}}, {0.5, 1, 0, nullptr, {}}};
     const double weight = 2;
     sab_cost *costs[3] = {};
     CALL_INTO(costs[0], sab_cost_terms_new(terms, 3, &costs[0]));

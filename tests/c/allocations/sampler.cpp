@@ -213,6 +213,7 @@ SCENARIO(sequential_sampler, Threads::none) {
     options.tail = SAB_TAIL_WRAP;
     sab_plan *const plan = plan_with(run, options);
     sab_sampler_options how = rank_options();
+    how.seed = 0;
     how.last_step = SAB_LAST_STEP_WRAP;
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_sequential_sampler_new(plan, &how, &sampler));
@@ -225,7 +226,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     std::vector<int64_t> indices;
     for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
-    const sab_sampler_options options = rank_options();
+    sab_sampler_options options = rank_options();
+    options.seed = 0;
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_ordered_sampler_new(indices.data(), indices.size(), sizes, 40, &options,
                                                &sampler));
@@ -309,7 +311,7 @@ static void play_packed(Run &run, sab_pack_method method) {
     run.note(&info, sizeof info);
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     CALL_INTO(report, sab_balanced_sampler_get_report(sampler, nullptr, &report));
-    run.note(&report, sizeof report);
+    note_balance(run, report);
     note_skipped(run, sampler);
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));

@@ -43,7 +43,8 @@ def read(text):
     text = re.sub(r"typedef struct \w+ \{(.*?)\} (\w+);", struct, text, flags=re.DOTALL)
     for words in filter(None, (" ".join(part.split()) for part in text.split(";"))):
         name = re.search(r"\(\*(\w+)\)\(|\b(sab_\w+)\(", words)
-        declared[next(filter(None, name.groups())) if name else words.split()[-1]] = words
+        key = next(filter(None, name.groups())) if name else words.split()[-1]
+        declared.setdefault(key, words)  # a struct that is named before its fields keeps them
     return declared
 
 

@@ -13,8 +13,8 @@ template <class Kind>
 class Tag {
 public:
     Tag() noexcept = default;
-    Tag(const Tag&) noexcept {}
-    Tag& operator=(const Tag&) noexcept { return *this; }
+    Tag(const Tag&) noexcept = default;
+    Tag& operator=(const Tag&) noexcept = default;
     ~Tag() {
         const void* volatile& kind = kind_;  // or the compiler leaves it out
         kind = nullptr;

@@ -840,10 +840,9 @@ void Errors_HaveTheirParts() {
         sab::Plan::open("/no/such/plan");
         EXPECT(false);
     } catch (const sab::Error& error) {
-        const sab::Error copy = error;
-        EXPECT(copy.status() == SAB_E_IO && copy.code() == ENOENT);
-        EXPECT(copy.argument().empty() && copy.value() == "/no/such/plan");
-        EXPECT(std::string(copy.what()).find(copy.rule()) != std::string::npos);
+        EXPECT(error.status() == SAB_E_IO && error.code() == ENOENT);
+        EXPECT(error.argument().empty() && error.value() == "/no/such/plan");
+        EXPECT(std::string(error.what()).find(error.rule()) != std::string::npos);
     }
 }
 

@@ -33,26 +33,33 @@
  *
  * - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome
  *   (SAB_END) or a negative failure. After a failure sab_last_error_message() says, for the calling
- *   thread, which argument, which value and which rule. A failed call changes nothing. Nothing in
- *   the library prints, exits or aborts.
+ *   thread, which argument, which value and which rule. Where a failure is about no argument or
+ *   file, the parts are empty and the message says all. A failed call changes nothing, but for the
+ *   size that a buffer which is too small should have. Nothing in the library prints, exits or
+ *   aborts.
  * - Ownership. A constructor (`..._new`) gives its handle through the last argument, and sets it to
  *   NULL on failure. The caller frees the handle with the matching `..._free`, which ignores NULL
  *   and never fails. Handles keep what they were built from alive, so they may be freed in any
- *   order. The caller never calls free() on memory of the library. Either the caller provides the
- *   buffer, or the comment of the function says how long a borrowed one stays valid.
+ *   order. A handle of another kind is refused, and one that was freed where its memory still shows
+ *   it: do not rely on that. The caller never calls free() on memory of the library. Either the
+ * caller provides the buffer, or the comment of the function says how long a borrowed one stays
+ * valid.
  * - Threads. `const` handles may be used by any number of threads at once. A cursor (sab_sampler)
  *   is for one thread at a time.
  * - Fork. Every handle may be used in a child after fork(), and freed there. No lock is held
  *   between calls, and the only threads between calls are those of streams that ask for them.
- * - Callbacks. They are called in the calling thread and only during the call that received them,
+ * - Callbacks. Their results are unset before the call, and one that returns 0 without setting them
+ *   is refused. They are called in the calling thread and only during the call that received them,
  *   unless stated otherwise. Pointers passed to a callback are valid until it returns. A callback
  *   must not use the handle of the call that it is called from. It must not throw: a C++ exception
  *   ends the call with SAB_E_CALLBACK or SAB_E_INTERNAL and the text of the exception. An exception
  *   from a `release` function ends the process. longjmp(), pthread_exit() and pthread_cancel() must
  *   not end a call.
- * - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the
- *   defaults. A struct smaller than the first released one is refused. A larger one is accepted if
- *   all bytes that this library does not know are zero.
+ * - Options. `struct_size` comes first and is the size of the struct, as the `_INIT` macro sets it.
+ *   Zero in all other fields, and NULL options, mean the defaults. (GCC's -Wextra warns of fields
+ *   without a value; -Wno-missing-field-initializers silences it.) A struct smaller than the first
+ * released one is refused. A larger one is accepted if all bytes that this library does not know
+ * are zero.
  * - Embedding. The C headers need C99, C89 with <stdint.h>, or C++11; those that end in .hpp need
  *   C++17. A thread needs 64 KiB of stack. The library sets no signal handler, locale or
  *   environment variable. Its threads have the signal mask of the thread that started them.

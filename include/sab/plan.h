@@ -283,7 +283,7 @@ SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_b
 /** The samples that were left out, by ascending size.
  *
  * @param plan      a handle
- * @param indices   room for `capacity` indices
+ * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0
  * @param capacity  0: only `count` is filled; otherwise at least `count`
  * @param count     filled with how many there are
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
@@ -436,7 +436,8 @@ typedef struct sab_plan_report {
  * @param sampler  options of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
  * @param options  NULL: no progress
- * @param report   filled on SAB_OK; its struct_size must be set
+ * @param report   filled on SAB_OK; its struct_size must be set, and `totals` and `padded_totals`
+ * to an array or NULL
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_get_report(const sab_plan *plan,

@@ -250,7 +250,7 @@ SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sample
  * evaluation.
  *
  * @param plan     may be freed before the sampler
- * @param options  `seed` and `costliest_first` must be 0
+ * @param options  NULL: one rank. `seed` and `costliest_first` must be 0
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */
@@ -286,7 +286,7 @@ SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t coun
  * @param sizes    sizes of the samples; may be freed before the sampler, but memory that they
  * borrow must stay valid
  * @param limit    largest total of a batch; finite, at least 0
- * @param options  `seed` and `costliest_first` must be 0
+ * @param options  NULL: one rank. `seed` and `costliest_first` must be 0
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
  */
@@ -497,7 +497,7 @@ SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t ind
  * @param state     room for `capacity` bytes; may be NULL when `capacity` is 0
  * @param capacity  0: only `size` is filled; otherwise at least `size`
  * @param size      filled with the number of bytes of the state
- * @return SAB_OK; SAB_E_UNSUPPORTED
+ * @return SAB_OK; SAB_E_ARGUMENT for too small a buffer; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity,
                                           size_t *size) SAB_NOEXCEPT;

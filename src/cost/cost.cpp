@@ -243,6 +243,7 @@ std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
 
 Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name) {
     if (cost == nullptr) return Cost(nullptr, columns.size());
+    require(cost, name);  // of the right kind
     const std::vector<std::string>& own = cost->columns;
     const bool have_names = !own.empty() && !own[0].empty() && !columns[0].empty();
     if (!own.empty() &&

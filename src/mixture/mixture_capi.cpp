@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/guard.h"
@@ -34,7 +35,8 @@ sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
         sab::check(count >= 1 && count <= SAB_MAX_SOURCES, "count", count, "must be from 1 to ",
                    SAB_MAX_SOURCES);
         sab::require(static_cast<const void*>(sources), "sources");
-        return new sab_sizes{{}, sab::mix_sources({sources, count}, given)};
+        sab::Columns made = sab::mix_sources({sources, count}, given);
+        return new sab_sizes{{}, std::move(made)};
     });
 }
 
@@ -46,7 +48,8 @@ sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size
         sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
                    sizes->impl.count());
         if (count > 0) sab::require(ids, "ids");
-        return new sab_sizes{{}, sab::mix_by_ids(sizes->impl, {ids, count}, given)};
+        sab::Columns made = sab::mix_by_ids(sizes->impl, {ids, count}, given);
+        return new sab_sizes{{}, std::move(made)};
     });
 }
 

@@ -62,20 +62,20 @@ std::vector<PerColumn> read_boundaries(const sab_plan_options& given, std::size_
 }
 
 std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_t buckets) {
-    const std::span<const uint64_t> own =
-        items(given.batch_sizes, given.batch_size_count, "options.batch_sizes");
+    const std::size_t count = given.batch_size_count;
+    const std::span<const uint64_t> own = items(given.batch_sizes, count, "options.batch_sizes");
+    if (count > 1) {  // before any is read
+        check(given.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count", count,
+              "must be 0 or 1 unless the boundaries are given");
+        check(count == buckets, "options.batch_size_count", count,
+              "must be 1 or the number of buckets, ", buckets);
+    }
     std::vector<uint64_t> sizes(own.begin(), own.end());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] == 0)
             refuse_argument(named("options.batch_sizes[", i, "]"), "0", "must be at least 1");
         // No plan has more samples. Sums of samples and batch sizes cannot overflow.
         sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
-    }
-    if (sizes.size() > 1) {
-        check(given.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count", sizes.size(),
-              "must be 0 or 1 unless the boundaries are given");
-        check(sizes.size() == buckets, "options.batch_size_count", sizes.size(),
-              "must be 1 or the number of buckets, ", buckets);
     }
     return sizes;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/guard.h"
 #include "sizes/columns.h"
@@ -26,7 +27,9 @@ sab_status sab_sizes_join_new(const sab_sizes* const* parts, size_t count,
                               sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(parts), "parts");
-        return new sab_sizes{{}, sab::Columns::join({parts, count})};
+        sab::Columns made = sab::Columns::join(
+            {parts, count});  // before memory is taken: a part may have been freed
+        return new sab_sizes{{}, std::move(made)};
     });
 }
 
@@ -35,7 +38,9 @@ sab_status sab_sizes_named_new(const sab_sizes* sizes, const char* name,
     return sab::guard_new(named, "named", [&] {
         sab::require(sizes, "sizes");
         sab::require(name, "name");
-        return new sab_sizes{{}, sab::Columns::named(sizes->impl, name)};
+        sab::Columns made = sab::Columns::named(
+            sizes->impl, name);  // before memory is taken: a part may have been freed
+        return new sab_sizes{{}, std::move(made)};
     });
 }
 
@@ -43,7 +48,9 @@ sab_status sab_sizes_columns_new(const sab_sizes* const* columns, size_t count,
                                  sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(columns), "columns");
-        return new sab_sizes{{}, sab::Columns::together({columns, count})};
+        sab::Columns made = sab::Columns::together(
+            {columns, count});  // before memory is taken: a part may have been freed
+        return new sab_sizes{{}, std::move(made)};
     });
 }
 

@@ -96,9 +96,11 @@ static sab_cost *any_cost(void) {
         note(sab_cost_padded_new(MAYBE(reals), below(4), cost));
     } else {
         sab_cost_term terms[3];
-        for (int i = 0; i < 3; ++i)
-            terms[i] =
-                (sab_cost_term){any_number(), (uint32_t)below(3), POWERS((uint32_t)below(4))};
+        uint32_t powers[3];
+        for (int i = 0; i < 3; ++i) {
+            powers[i] = (uint32_t)below(4);
+            terms[i] = (sab_cost_term){any_number(), (uint32_t)below(3), 1, &powers[i], {0, 0}};
+        }
         note(sab_cost_terms_new(MAYBE(terms), below(4), cost));
     }
     return *cost;

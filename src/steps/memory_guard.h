@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "cost/cost.h"
 #include "memory/probe.h"
+#include "sab/steps.h"
 #include "sampler/sampler.h"
 
 namespace sab {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "memory/probe.h"
+#include "sab/steps.h"
 
 namespace sab {
 

@@ -4,7 +4,7 @@
 #include "base/progress.h"
 #include "memory/probe.h"
 #include "plan/plan.h"
-#include "sab/memory.h"
+#include "sab/steps.h"
 
 namespace sab {
 

@@ -151,7 +151,7 @@ def test_messages_about_columns_name_the_option(tmp_path, monkeypatch, capsys):
     for arguments, message in (
         ([], "a.csv: --column: must be one of a, b"),
         (["--column", "x"], "a.csv: --column x: must be one of a, b"),
-        (["--column", "b"], 'a.csv: column "b": row 0 is null; --nulls zero counts them as 0'),
+        (["--column", "b"], 'a.csv: column "b"[0]: is null; --nulls zero counts nulls as 0'),
     ):
         assert main(["sizes", "a.csv", *arguments]) == 2
         assert capsys.readouterr().err == f"sab: {message}\n"

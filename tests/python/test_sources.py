@@ -192,7 +192,9 @@ def test_columns_of_data_sets():
         with pytest.raises(error, match=message):
             sab.Sizes(whole, column=column)
     nulls = datasets.Dataset.from_dict({"length": [3, None, 2]})
-    with pytest.raises(ValueError, match="column \"length\"\\[1\\]: is null; nulls = 'zero' counts"):
+    with pytest.raises(
+        ValueError, match="column \"length\"\\[1\\]: is null; nulls = 'zero' counts"
+    ):
         sab.Sizes(nulls)
     assert all_of(nulls, nulls="zero") == [3, 0, 2]
     texts = datasets.Dataset.from_dict({"text": ["a b", None, "c", b"d".decode()]})

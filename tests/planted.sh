@@ -23,7 +23,7 @@ fault other_order core 'golden_order' src/sampler/permutation.h 's/0xBF58476D1CE
 fault nan_cost core '^cost_test|balance_test' src/cost/cost.cpp 's/!\(cost >= 0 && std::isfinite\(cost\)\)/cost < 0/'
 fault error_text core '^(plan|base)_' src/cost/cost.cpp 's/must be finite and not negative"/must be at least 0"/'
 fault leak_on_error core '^allocations_test$' src/sampler/sampler.cpp \
-  's/(auto\* const handle = new sab_sampler\{)std::move\(sampler\),/Sampler* const held = sampler.release();\n    \1std::unique_ptr<Sampler>(held),/'
+  's/(auto\* const handle = new sab_sampler\{\{\}, )std::move\(sampler\),/Sampler* const held = sampler.release();\n    \1std::unique_ptr<Sampler>(held),/'
 fault missing_unlock core '^cache_test$' src/cache/flights.h '/join\(/,/lock\(/ s/const std::scoped_lock lock\(mutex_\);/mutex_.lock();/'
 fault half_changed core '^allocations_test$' src/sampler/cursor.cpp 's/^    OrderState order\{\};$/    ++changes_;\n    pass_ = Pass::ended;\n&/'
 fault race_on_a_page threads 'plan' src/plan/pages.h \

@@ -147,10 +147,7 @@ public:
         if (schedule == nullptr) return EINVAL;
         const sab_status status = guard([&] { body(*schedule); });
         if (status == SAB_OK) return 0;
-        const char* const message = last_error().message;
-        const std::size_t size = std::min(std::strlen(message), schedule->message_.size() - 1);
-        std::memcpy(schedule->message_.data(), message, size);
-        schedule->message_[size] = '\0';
+        std::ranges::copy(last_error().message, schedule->message_.begin());
         return status == SAB_E_NO_MEMORY ? ENOMEM : EIO;
     }
 
@@ -197,7 +194,7 @@ private:
     std::unique_ptr<Cursor> cursor_;
     EpochBatch scratch_;
     uint64_t position_, rank_ = 0;  ///< of the next row
-    std::array<char, 1024> message_{};
+    std::array<char, sizeof(LastError::message)> message_{};
 };
 
 }  // namespace

@@ -11,28 +11,28 @@
 #define SAB_TEST_THREAD_LOCAL _Thread_local
 #endif
 
+/* Declares `one`, the next of 256 objects of a type. */
+#define SAB_TEST_ONE(type)                       \
+    static SAB_TEST_THREAD_LOCAL type kept[256]; \
+    static SAB_TEST_THREAD_LOCAL unsigned next;  \
+    type *const one = &kept[next = (next + 1) % 256]
+
 static inline const uint64_t *one_count(uint64_t value) {
-    static SAB_TEST_THREAD_LOCAL uint64_t kept[256];
-    static SAB_TEST_THREAD_LOCAL unsigned next;
-    next = (next + 1) % 256;
-    kept[next] = value;
-    return &kept[next];
+    SAB_TEST_ONE(uint64_t);
+    *one = value;
+    return one;
 }
 
 static inline const double *one_number(double value) {
-    static SAB_TEST_THREAD_LOCAL double kept[256];
-    static SAB_TEST_THREAD_LOCAL unsigned next;
-    next = (next + 1) % 256;
-    kept[next] = value;
-    return &kept[next];
+    SAB_TEST_ONE(double);
+    *one = value;
+    return one;
 }
 
 static inline const sab_budget *one_budget(double limit) {
-    static SAB_TEST_THREAD_LOCAL sab_budget kept[256];
-    static SAB_TEST_THREAD_LOCAL unsigned next;
-    next = (next + 1) % 256;
-    kept[next].limit = limit;
-    return &kept[next];
+    SAB_TEST_ONE(sab_budget);
+    one->limit = limit;
+    return one;
 }
 
 static inline const sab_progress_options *a_progress(sab_progress_fn progress, void *ctx) {

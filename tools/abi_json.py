@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from abi import (
+from abi_headers import (
     Callback,
     Constant,
     Declaration,

@@ -16,7 +16,7 @@ from checks import run, run_all
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
-import abi
+import abi_headers
 
 HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
@@ -50,8 +50,8 @@ def declared():
     """name -> (declaration, tier) of each function in the headers."""
     return {
         function.name: (function, header.tier)
-        for header in abi.read_headers(REPO / "include")
-        for function in header.of(abi.Function)
+        for header in abi_headers.read_headers(REPO / "include")
+        for function in header.of(abi_headers.Function)
     }
 
 
@@ -74,7 +74,7 @@ def check_version_nodes(library):
     major, minor = abi_in_cmake("MAJOR"), abi_in_cmake("MINOR")
     for name, node in exported(library).items():
         function, tier = declared()[name]
-        if tier == abi.PROVISIONAL:
+        if tier == abi_headers.PROVISIONAL:
             assert node == f"SAB_PROVISIONAL_{major}.{minor}", f"{name}@@{node}"
         else:
             assert node == f"SAB_{function.since}", f"{name}@@{node}"

@@ -14,7 +14,7 @@ from checks import run_all
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
-import abi
+import abi_headers
 
 # Place -> files, and what must stand in one of them for the constructor NAME, which is
 # sab_KIND_sampler_new. TYPE is what names of types begin with: Ordered for
@@ -69,8 +69,8 @@ def constructors() -> dict[str, set[str]]:
     """The constructors of samplers, and their parameters."""
     found = {
         function.name: {parameter.name for parameter in function.signature.parameters}
-        for header in abi.read_headers(REPO / "include")
-        for function in header.of(abi.Function)
+        for header in abi_headers.read_headers(REPO / "include")
+        for function in header.of(abi_headers.Function)
         if function.name.endswith("_sampler_new")
     }
     assert len(found) > 8, found

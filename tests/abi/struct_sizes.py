@@ -22,7 +22,7 @@ import sys
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
-import abi
+import abi_headers
 
 # Their functions succeed in these, which are quick.
 PROGRAMS = (
@@ -91,14 +91,16 @@ def sized(headers):
     return {
         struct.name: struct
         for header in headers
-        for struct in header.of(abi.Struct)
+        for struct in header.of(abi_headers.Struct)
         if struct.can_grow
     }
 
 
 def first_size(struct):
     """C: the size of the struct in the release that first had it."""
-    last = [field for field in struct.fields if abi.since(field.documentation) is None][-1].name
+    last = [field for field in struct.fields if abi_headers.since(field.documentation) is None][
+        -1
+    ].name
     end = f"offsetof({struct.name}, {last}) + sizeof((({struct.name} *)0)->{last})"
     return f"(({end} + 7) / 8 * 8)"
 
@@ -137,8 +139,8 @@ def wrapper_of_array(function, array, number):
     )
     of = array.type.name
     return f"""
-{abi.declare_function(function.signature, function.name)} {{
-    static {abi.declare_function(function.signature, "(*real)")};
+{abi_headers.declare_function(function.signature, function.name)} {{
+    static {abi_headers.declare_function(function.signature, "(*real)")};
     if (real == NULL) *(void **)&real = find("{function.name}", {number});
     const size_t step = sizeof({of}) + MORE;
     unsigned char *all = malloc(count * step + 1);
@@ -172,8 +174,8 @@ def wrapper(function, number, structs):
         return ""
     lines = [
         "",
-        f"{abi.declare_function(function.signature, function.name)} {{",
-        f"    static {abi.declare_function(function.signature, '(*real)')};",
+        f"{abi_headers.declare_function(function.signature, function.name)} {{",
+        f"    static {abi_headers.declare_function(function.signature, '(*real)')};",
         f'    if (real == NULL) *(void **)&real = find("{function.name}", {number});',
     ]
     for each in mine:
@@ -238,7 +240,7 @@ def functions_with_structs(headers, structs):
     return [
         function
         for header in headers
-        for function in header.of(abi.Function)
+        for function in header.of(abi_headers.Function)
         if any(each.type.name in structs for each in function.signature.parameters)
     ]
 
@@ -260,7 +262,7 @@ def build(headers, scratch):
 def main():
     library, programs, scratch = (pathlib.Path(each).resolve() for each in sys.argv[1:4])
     scratch.mkdir(parents=True, exist_ok=True)
-    headers = abi.read_headers(REPO / "include")
+    headers = abi_headers.read_headers(REPO / "include")
     seen = scratch / "seen"
     seen.write_text("")
     first = build(headers, scratch)

@@ -53,7 +53,7 @@ UNKNOWN = {
 def tool(root: pathlib.Path, *arguments: str) -> tuple[int, str]:
     """Status and output of the tool for another root, without bindgen."""
     (root / "tools").mkdir(exist_ok=True)
-    for name in ("abi.py", "abi_json.py"):
+    for name in ("abi.py", "abi_headers.py", "abi_json.py"):
         shutil.copy(TOOL.with_name(name), root / "tools")
     said = subprocess.run(
         [sys.executable, "-B", str(root / "tools/abi.py"), *arguments],

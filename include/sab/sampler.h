@@ -235,7 +235,7 @@ typedef struct sab_sampler_options {
  * of what the epoch began with: world size, micro-batches and `costliest_first`.
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
- * permutations (order version 2), so nothing is shuffled in memory. The smaller last batches of
+ * permutations (order version 3), so nothing is shuffled in memory. The smaller last batches of
  * buckets are placed where they change the balance of a step least.
  *
  * @param plan     may be freed before the sampler

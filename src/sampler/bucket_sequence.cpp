@@ -1,4 +1,4 @@
-/// The bucket order, version 2; see README.md in this folder.
+/// The bucket order, version 3; see README.md in this folder.
 ///
 /// The samples of a batch are a range of the bucket's permutation. CostOrder orders the batches.
 #include <algorithm>

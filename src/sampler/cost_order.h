@@ -1,5 +1,5 @@
 #pragma once
-/// The order of an epoch's batches, version 2: a keyed permutation in which the batches of one step
+/// The order of an epoch's batches, version 3: a keyed permutation in which the batches of one step
 /// cost nearly the same.
 
 #include <cstdint>

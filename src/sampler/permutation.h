@@ -1,5 +1,5 @@
 #pragma once
-/// Keyed permutations that need no memory: order version 2.
+/// Keyed permutations that need no memory: order version 3.
 
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace sab {
 
-inline constexpr uint32_t order_version = 2;
+inline constexpr uint32_t order_version = 3;
 
 /// What a state of any kind begins with. Little-endian.
 struct StateHeader {

@@ -34,15 +34,15 @@ TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
     OrderState order;
     std::memcpy(&header, bytes.data(), sizeof header);
     std::memcpy(&order, bytes.data() + sizeof header, sizeof order);
-    EXPECT_EQ(order.version, 2u);
-    order.version = 1;
+    EXPECT_EQ(order.version, 3u);
+    order.version = 2;
     std::memcpy(bytes.data() + sizeof header, &order, sizeof order);
     constexpr std::size_t covered = offsetof(StateHeader, length);
     header.checksum = XXH3_64bits(bytes.data() + covered, bytes.size() - covered);
     std::memcpy(bytes.data(), &header, sizeof header);
     EXPECT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_E_MISMATCH);
     EXPECT_STREQ(sab_last_error_message(),
-                 "state: was saved with order version 1, this sampler has 2");
+                 "state: was saved with order version 2, this sampler has 3");
 
     sab_sampler_free(sampler);
     sab_plan_free(plan);

@@ -71,6 +71,13 @@ def test_arrays_hold_the_samples():
     assert short > 0
 
 
+def test_the_position_counts_the_batches_that_were_given():
+    loader = loader_of(sab.BucketSampler(SIZES, budget=512, seed=3))
+    assert [loader.position for _ in loader] == list(range(1, len(loader) + 1))
+    loader.set_epoch(4)
+    assert (loader.epoch, loader.position) == (4, 0)
+
+
 @pytest.mark.parametrize("step", [1, 7, "last"])
 def test_resume_is_exact(step):
     def make(rank, world_size):

@@ -277,6 +277,27 @@ def test_an_executable_batch_size_that_is_not_found_has_the_last_failure_as_its_
     assert caught.value.__cause__ is failures[-1]
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda step: sab.step_in_chunks(step, 8, "host"),
+        lambda step: sab.find_max_batch(step, "host", max_batch_size=8, budget=1 << 40),
+        lambda step: sab.plan([1, 2, 3], budget=6).verify(step, "host"),
+    ],
+    ids=["step_in_chunks", "find_max_batch", "verify"],
+)
+def test_an_error_of_memory_has_the_last_failure_as_its_cause(run):
+    failures = []
+
+    def step(*arguments):
+        failures.append(MemoryError(f"number {len(failures)}"))
+        raise failures[-1]
+
+    with pytest.raises(sab.DeviceMemoryError) as caught:
+        run(step)
+    assert caught.value.__cause__ is failures[-1]
+
+
 @pytest.mark.parametrize("made", [list, np.array, lambda ids: np.array(ids, object)])
 def test_samples_are_separated_by_texts(made):
     languages = ["de", "en", "fr", "en"] * 10

@@ -2,7 +2,7 @@
 
     plan = sab.plan(sizes, budget=16384)            # buckets and batch sizes, decided once
     plan.report()                                   # padding, batches, randomness
-    sampler = sab.BucketSampler(plan, seed=0)       # DataLoader(dataset, batch_sampler=sampler)
+    sampler = sab.BucketSampler(plan, seed=0)       # sab.torch.DataLoader(dataset, sampler)
 
     peaks = sab.collect_peak(work, inputs, "cuda")  # what batches of known shape need
     model = sab.MemoryModel.fit(peaks.features, peaks.peaks)

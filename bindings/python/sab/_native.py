@@ -111,6 +111,7 @@ class Calls:
         self.bar = _bar(what) if progress is True else None
         self.progress = progress if callable(progress) else self.bar
         self.exception: BaseException | None = None
+        self.ran_out: BaseException | None = None  # the last time that memory ran out
         # Weak, so that the functions, and with them the tensors of a step, go when the call is over
         # and not when garbage is collected.
         self.handle = ffi.new_handle(weakref.proxy(self))
@@ -220,6 +221,7 @@ def check(status: int, calls: Calls | None = None) -> int:
     error = _error(status, calls.names if calls is not None else {})
     if calls is not None:
         calls.raise_kept()
+        raise error from (calls.ran_out if status == lib.SAB_E_DEVICE_MEMORY else None)
     raise error
 
 

@@ -167,9 +167,11 @@ class RandomAccessSampler(Sampler):
         :meth:`state_dict`. All ranks must set it at the same position.
         The cost of the budget must not be a function.
         """
-        index = whole("index", index)
+        index, limit = whole("index", index), real("limit", limit)
+        if not self.capabilities.budget:  # the error names this call
+            check(lib.sab_sampler_set_budget(self._handle, index, limit))
         with self._changing_budget(index):
-            check(lib.sab_sampler_set_budget(self._handle, index, real("limit", limit)))
+            check(lib.sab_sampler_set_budget(self._handle, index, limit))
 
     @contextlib.contextmanager
     def _changing_budget(self, index: int = 0) -> Generator[None, None, None]:

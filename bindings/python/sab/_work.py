@@ -35,6 +35,7 @@ def _keep_work(kind: Any, error: BaseException, where: Any) -> int | None:
     # As _keep, but running out of memory is an answer, and its frames are let go before anything is
     # tried again.
     if is_out_of_memory(error):
+        ffi.from_handle(where.tb_frame.f_locals["ctx"]).ran_out = error
         del where
         forget(error)
         gc.collect()

@@ -133,7 +133,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         loaded.
         """
         own = self._own_pass()
-        return self.source._tell()[1] if own is None else own.position
+        return self.source._given() if own is None else own.position
 
     @property
     def batch(self) -> Batch | None:

@@ -5,9 +5,14 @@ import pathlib
 import socket
 import subprocess
 import sys
+import warnings
 
+import accelerate
 import accelerate_jobs as jobs
 import pytest
+import torch
+
+import sab
 
 ALL = list(range(len(jobs.TEXTS)))
 
@@ -79,3 +84,19 @@ def test_batches_with_ranks_are_not_divided_again(runs):
         assert too_many.startswith("rank = 0, world_size = 3: the sampler has these")
         expected = "accelerate has rank 1 of 2; make the sampler without them" if rank else ""
         assert wrong.endswith(expected) and bool(wrong) == bool(rank)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_of_the_sampler_warns_of_the_batch_that_is_fetched_ahead(workers):
+    sampler = sab.BucketSampler([3] * 40, budget=12)
+    loader = torch.utils.data.DataLoader(
+        range(40), batch_sampler=sampler, collate_fn=list, num_workers=workers
+    )
+    loader = accelerate.Accelerator(cpu=True).prepare(loader)
+    ahead = []
+    for _ in loader:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sampler.state_dict()
+        ahead.append(any("fetched 1 batch ahead of training" in str(w.message) for w in caught))
+    assert ahead == [True] * 9 + [False]

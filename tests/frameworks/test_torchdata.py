@@ -1,6 +1,7 @@
 """The loader and its parts in torchdata: StatefulDataLoader and nodes."""
 
 import random
+import warnings
 
 import numpy as np
 import pyarrow
@@ -69,6 +70,23 @@ def test_sampler_alone_in_stateful_data_loader():
     resumed = make()
     resumed.load_state_dict(loader.state_dict())
     assert head + list(resumed) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_of_the_sampler_warns_of_what_workers_fetched_ahead(workers):
+    sampler = sampler_of()
+    loader = StatefulDataLoader(
+        range(len(SIZES)), batch_sampler=sampler, collate_fn=list, num_workers=workers
+    )
+    passing = iter(loader)
+    next(passing)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loader.state_dict()
+        assert not [each for each in caught if "ahead of training" in str(each.message)]
+        sampler.state_dict()
+    ahead = [each.filename for each in caught if "ahead of training" in str(each.message)]
+    assert ahead == [__file__] * (workers > 0)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

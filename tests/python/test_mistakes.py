@@ -298,7 +298,11 @@ def test_an_error_of_memory_has_the_last_failure_as_its_cause(run):
     assert caught.value.__cause__ is failures[-1]
 
 
-@pytest.mark.parametrize("made", [list, np.array, lambda ids: np.array(ids, object)])
+def arrow_texts(ids):
+    return pytest.importorskip("pyarrow").array(ids).dictionary_encode()
+
+
+@pytest.mark.parametrize("made", [list, np.array, lambda ids: np.array(ids, object), arrow_texts])
 def test_samples_are_separated_by_texts(made):
     languages = ["de", "en", "fr", "en"] * 10
     sizes = list(range(1, 41))
@@ -313,7 +317,7 @@ def test_samples_are_separated_by_texts(made):
     assert given.fingerprint == same.fingerprint
     with pytest.raises(ValueError, match="max_shapes has the ids"):
         sab.plan(sizes, budget=100, separate_by=made(languages), max_shapes={"de": 2})
-    with pytest.raises(TypeError, match="separate_by"):
+    with pytest.raises(TypeError, match=r"separate_by\[1\] = 1: must be a text"):
         sab.plan([1, 2], budget=100, separate_by=["de", 1])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import (
+    brief,
     elements,
     flag,
     indices_of,
@@ -136,13 +137,18 @@ def _set_multiples(
 
 
 def _texts(ids: Any) -> list[str] | None:
-    """The ids of samples that are texts; None for others."""
+    """The ids of samples that are texts; None for others. Of texts all must be."""
     if ids is None or isinstance(ids, str) or not hasattr(ids, "__iter__"):
         return None
-    if not isinstance(next(iter(ids), None), str):
+    first = next(iter(ids), None)
+    is_arrow = hasattr(first, "as_py")
+    if not isinstance(first.as_py() if is_arrow else first, str):
         return None
-    given = list(ids)
-    return given if all(isinstance(each, str) for each in given) else None
+    given: list[Any] = ids.to_pylist() if is_arrow else list(ids)
+    for index, each in enumerate(given):
+        if not isinstance(each, str):
+            raise TypeError(f"separate_by[{index}] = {brief(each)}: must be a text, as others are")
+    return given
 
 
 def _shapes_of_texts(shapes: Mapping[Any, int], known: list[str]) -> dict[int, int]:

@@ -24,7 +24,7 @@ from sab._batch import (
 from sab._cost import ONE_COLUMN
 from sab._display import Facts, as_html, one_line, public_name
 from sab._native import Calls, CData, check, ffi, lib, new_struct
-from sab._walk import Walk
+from sab._walk import Walk, is_called_by
 
 __all__ = ["Sampler"]
 
@@ -326,16 +326,16 @@ class Sampler:
     def _given(self) -> int:
         """Batches of the epoch that training was given, or that were skipped by a restore."""
         walk = self._last
-        if walk is None or not walk.fetched:
+        if walk is None:
             return self._step
-        if walk.is_exact:
-            return self._step - len(walk.fetched)
-        warnings.warn(
-            f"workers of a DataLoader have fetched {len(walk.fetched)} batches ahead of training, "
-            "which count as given: use sab.torch.DataLoader, or state_dict(step=...)",
-            stacklevel=3,
-        )
-        return self._step
+        ahead = walk.ahead()
+        if ahead and not is_called_by("torchdata"):
+            warnings.warn(
+                f"the loader has fetched {ahead} batch{'es' * (ahead > 1)} ahead of training, counted "
+                "as given: use sab.torch.DataLoader, or state_dict(step=...)",
+                stacklevel=3,
+            )
+        return self._step - (len(walk.fetched) if walk.is_exact else 0)
 
     def _seek(self, step: int) -> None:
         """Nothing: a sampler without random access has one pass at a time."""

@@ -97,10 +97,10 @@ def test_samplers_whose_budget_holds_until_the_epoch_ends_say_what_to_do():
     with pytest.raises(sab.MismatchError, match="begin the next epoch with set_epoch") as refused:
         sab.PackedSampler(SIZES, 125).load_state_dict(state)
     assert "sab_" not in str(refused.value)
-    with pytest.raises(sab.UnsupportedError, match="^set_budget: .* make a sampler with the new"):
+    with pytest.raises(sab.UnsupportedError, match=r"^set_budget: .* make a sampler with the new"):
         packed.set_budget(125)
     balanced = sab.BalancedSampler(SIZES, budget=250)
-    with pytest.raises(sab.UnsupportedError, match="^set_budget: .* restore its state into"):
+    with pytest.raises(sab.UnsupportedError, match=r"^set_budget: .* restore its state into"):
         balanced.set_budget(125)
     smaller = sab.BalancedSampler(SIZES, budget=125)
     seen = list(itertools.islice(balanced, 3))

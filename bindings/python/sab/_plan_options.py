@@ -140,7 +140,7 @@ def _texts(ids: Any) -> list[str] | None:
     """The ids of samples that are texts; None for others. Of texts all must be."""
     if ids is None or isinstance(ids, str) or not hasattr(ids, "__iter__"):
         return None
-    first = next(iter(ids), None)
+    first: Any = next(iter(ids), None)
     is_arrow = hasattr(first, "as_py")
     if not isinstance(first.as_py() if is_arrow else first, str):
         return None

@@ -331,8 +331,8 @@ class Sampler:
         ahead = walk.ahead()
         if ahead and not is_called_by("torchdata"):
             warnings.warn(
-                f"the loader has fetched {ahead} batch{'es' * (ahead > 1)} ahead of training, counted "
-                "as given: use sab.torch.DataLoader, or state_dict(step=...)",
+                f"the loader has fetched {ahead} batch{'es' * (ahead > 1)} ahead of training, "
+                "counted as given: use sab.torch.DataLoader, or state_dict(step=...)",
                 stacklevel=3,
             )
         return self._step - (len(walk.fetched) if walk.is_exact else 0)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
-
 # Classes of loaders that fetch batches ahead of training, by their module.
 _AHEAD = {
     "torch.utils.data.dataloader": "_MultiProcessingDataLoaderIter",

@@ -80,7 +80,7 @@ SAB_API const char *sab_last_error_message(void) SAB_NOEXCEPT;
  */
 SAB_API const char *sab_last_error_argument(void) SAB_NOEXCEPT;
 
-/** The value of sab_last_error_argument(), without quotes; for SAB_E_IO the name of the file.
+/** The value of sab_last_error_argument(), without quotes; without an argument, the file's name.
  *
  * @return never NULL; "" when the message shows no value. At most 4,095 bytes, which belong to the
  *     thread and are overwritten by its next failed call
@@ -90,8 +90,8 @@ SAB_API const char *sab_last_error_value(void) SAB_NOEXCEPT;
 /** The rule that the argument breaks, such as "must be finite and above 0"; for SAB_E_IO the
  * reason. Options, constants and functions have their C names in it.
  *
- * @return never NULL; "" when the failure is about no argument or file, or about the contents of
- *     one: then the message says all. At most 1,023 bytes, which
+ * @return never NULL; "" when the failure is about no argument or file. The contents of a file
+ *     break a rule such as "line 3: is empty: must be a number". At most 1,023 bytes, which
  *     belong to the thread and are overwritten by its next failed call
  */
 SAB_API const char *sab_last_error_rule(void) SAB_NOEXCEPT;

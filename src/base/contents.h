@@ -41,11 +41,12 @@ public:
 
 protected:
     [[noreturn]] void refuse(std::string_view why) const {
-        fail(SAB_E_FORMAT, "file \"", file_.name(), "\" is damaged at byte ", offset_,
-             " or before: ", why);
+        fail_named(SAB_E_FORMAT, text("file \"", file_.name(), "\""), " ", "is damaged at byte ",
+                   offset_, " or before: ", why);
     }
     [[noreturn]] void refuse_end() const {
-        fail(SAB_E_FORMAT, "file \"", file_.name(), "\" is truncated at byte ", offset_);
+        fail_named(SAB_E_FORMAT, text("file \"", file_.name(), "\""), " ", "is truncated at byte ",
+                   offset_);
     }
     /// More of the file; false at its end.
     bool fill() {

@@ -89,6 +89,18 @@ void refuse_null(std::string_view name) {
     refuse_argument(name, "NULL", "must be given");
 }
 
+void fail_named_with(sab_status status, std::string_view name, std::string_view separator,
+                     TextParts rule) {
+    ErrorParts parts{{}, {}, joined(rule)};
+    const std::size_t quote = name.find('"');
+    if (quote == name.npos)
+        parts.argument = name;
+    else
+        parts.value = name.substr(quote + 1, name.rfind('"') - quote - 1);
+    std::string message = text(name, separator, parts.rule);
+    throw Error(status, std::move(message), 0, std::move(parts));
+}
+
 void fail_io(int32_t number, std::string_view what, std::string_view file,
              std::string_view reason) {
     throw Error(SAB_E_IO, text(what, " \"", file, "\": ", reason), number,

@@ -53,7 +53,7 @@ std::string text(const Parts&... parts) {
 /// What programs read of a failure, beside its message. Each is empty where the failure has none.
 struct ErrorParts {
     std::string argument;  ///< as a path of names: "options.budgets[0].limit"
-    std::string value;     ///< of the argument, without quotes; of an I/O error, the file's name
+    std::string value;     ///< of the argument, without quotes; else the name of a file
     std::string rule;      ///< that the value breaks; of an I/O error, the system's reason
 };
 
@@ -169,6 +169,20 @@ void check(bool kept, std::string_view name, const Value& value, const Rule&... 
 [[noreturn, gnu::cold]] void refuse_null(std::string_view name);
 inline void require(const void* pointer, std::string_view name) {
     if (pointer == nullptr) refuse_null(name);
+}
+
+[[noreturn, gnu::cold]] void fail_named_with(sab_status status, std::string_view name,
+                                             std::string_view separator, TextParts rule);
+/// Says the name, the separator, such as ": ", and the rule that the contents break. The name is
+/// that of an argument, or has that of a file in quotes.
+template <class... Rule>
+[[noreturn]] void fail_named(sab_status status, std::string_view name, std::string_view separator,
+                             const Rule&... rule) {
+    fail_named_with(status, name, separator, {TextPart(rule)...});
+}
+template <class... Rule>
+[[noreturn]] void fail_format(std::string_view name, const Rule&... rule) {
+    fail_named_with(SAB_E_FORMAT, name, ": ", {TextPart(rule)...});
 }
 
 /// Says `what "file": reason` with SAB_E_IO. `number` is an errno; 0: none is known.

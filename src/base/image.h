@@ -44,7 +44,7 @@ public:
     ImageRefusal(const ImageKind& kind, std::string_view name) : kind_(kind), name_(name) {}
     template <class... Why>
     [[noreturn]] void operator()(const Why&... why) const {
-        fail(SAB_E_FORMAT, name_, ": is not a valid ", kind_.object, ": ", why...);
+        fail_format(name_, "is not a valid ", kind_.object, ": ", why...);
     }
 
 private:

@@ -36,7 +36,7 @@ constexpr Refused unpacked[] = {{"PK\x03\x04", "a zip archive, such as .npz"},
                                  "compressed by xz"}};
 
 [[noreturn]] void refuse(std::string_view name, const auto&... why) {
-    fail(SAB_E_FORMAT, "\"", name, "\" is ", why...);
+    fail_named(SAB_E_FORMAT, text("\"", name, "\""), " ", "is ", why...);
 }
 
 /// The name in small letters, without the ending of a compressed file.

@@ -17,7 +17,7 @@ public:
         : input_(input), format_(format), image_(input.image()) {}
 
     [[noreturn]] void refuse(const auto&... why) const {
-        fail(SAB_E_FORMAT, "\"", input_.name(), "\": ", format_, ": ", why...);
+        fail_format(text("\"", input_.name(), "\""), format_, ": ", why...);
     }
     uint64_t size() const { return image_->size(); }
     uint64_t number(std::size_t offset) const {

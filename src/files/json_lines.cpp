@@ -39,8 +39,8 @@ public:
         }
         if (options_.column == nullptr) refuse_without_column("");
         if (found_.count() == 0 && skipped_ > 0)
-            fail(SAB_E_FORMAT, "\"", lines_.name(), "\": no line has the field \"", column_, "\"; ",
-                 fields_of_first_);
+            fail_format(text("\"", lines_.name(), "\""), "no line has the field \"", column_,
+                        "\"; ", fields_of_first_);
         doubts_.settle(text("field \"", column_, "\" of \"", lines_.name(), "\""));
         std::string description =
             text("JSON lines, field ", column_, ": ", counted(found_.count(), "line"));

@@ -129,8 +129,9 @@ bool Lines::more() {
     if (const void* const nul = count > 0 ? std::memchr(to, 0, count) : nullptr) {
         const auto* const at = static_cast<const char*>(nul);
         const auto lines = std::count<const char*>(buffer_.data(), at, '\n');
-        fail(SAB_E_FORMAT, "\"", name(), "\", line ", number_ + static_cast<uint64_t>(lines) + 1,
-             ": has a NUL byte: it is no text, and no binary format that is known");
+        fail_named(SAB_E_FORMAT, text("\"", name(), "\""), ", ", "line ",
+                   number_ + static_cast<uint64_t>(lines) + 1,
+                   ": has a NUL byte: it is no text, and no binary format that is known");
     }
     end_ += count;
     return count > 0;
@@ -187,8 +188,8 @@ Sizes read_numbers(Lines& lines) {
             continue;
         }
         if (empty != 0)
-            fail(SAB_E_FORMAT, "\"", lines.name(), "\", line ", empty,
-                 ": is empty: must be a number");
+            fail_named(SAB_E_FORMAT, text("\"", lines.name(), "\""), ", ", "line ", empty,
+                       ": is empty: must be a number");
         const auto number = parser.parse(line);
         if (!number)
             lines.refuse("\"", line.substr(0, 40),

@@ -33,7 +33,8 @@ public:
     uint64_t number() const { return number_; }
     const std::string& name() const { return input_.name(); }
     [[noreturn]] void refuse(const auto&... why) const {
-        fail(SAB_E_FORMAT, "\"", input_.name(), "\", line ", number_, ": ", why...);
+        fail_named(SAB_E_FORMAT, text("\"", input_.name(), "\""), ", ", "line ", number_, ": ",
+                   why...);
     }
 
 private:

@@ -27,18 +27,18 @@ std::string_view value_of(std::string_view header, std::string_view key, std::st
         at = header.find_first_not_of(" \t", at + 1);
         if (at != std::string_view::npos) return header.substr(at);
     }
-    fail(SAB_E_FORMAT, name, ": the .npy header has no '", key, "'");
+    fail_format(name, "the .npy header has no '", key, "'");
 }
 
 sab_dtype parse_dtype(std::string_view value, std::string_view name) {
     const char quote = value.empty() ? ' ' : value[0];
     const std::size_t end = value.find(quote, 1);
     if ((quote != '\'' && quote != '"') || end == std::string_view::npos)
-        fail(SAB_E_FORMAT, name, ": the .npy file must hold one plain number type");
+        fail_format(name, "the .npy file must hold one plain number type");
     const std::string_view type = value.substr(1, end - 1);
     if (!type.empty() && type[0] == '>')
-        fail(SAB_E_FORMAT, name, ": dtype ", type,
-             " is big-endian; save it with sizes.astype(sizes.dtype.newbyteorder('<'))");
+        fail_format(name, "dtype ", type,
+                    " is big-endian; save it with sizes.astype(sizes.dtype.newbyteorder('<'))");
     struct Known {
         std::string_view name;
         sab_dtype dtype;
@@ -50,15 +50,16 @@ sab_dtype parse_dtype(std::string_view value, std::string_view name) {
     if (type.size() == 3 && (type[0] == '<' || (type[0] == '|' && type[2] == '1')))
         for (const auto& [known_name, dtype] : known)
             if (type.substr(1) == known_name) return dtype;
-    fail(SAB_E_FORMAT, name, ": dtype ", type,
-         " is not one of the integers of 1 to 8 bytes, float32, float64");
+    fail_format(name, "dtype ", type,
+                " is not one of the integers of 1 to 8 bytes, float32, float64");
 }
 
 std::size_t parse_shape(std::string_view value, std::string_view name) {
     const std::size_t close = value.find(')');
     const auto refuse = [&] {
-        fail(SAB_E_FORMAT, name, ": the .npy file has shape ",
-             value.substr(0, std::min(close, value.size() - 1) + 1), ": must have one dimension");
+        fail_format(name, "the .npy file has shape ",
+                    value.substr(0, std::min(close, value.size() - 1) + 1),
+                    ": must have one dimension");
     };
     if (value.empty() || value[0] != '(' || close == std::string_view::npos) refuse();
     std::string_view inside = value.substr(1, close - 1);
@@ -73,19 +74,18 @@ std::size_t parse_shape(std::string_view value, std::string_view name) {
 
 Header parse(std::span<const std::byte> file, std::string_view name) {
     const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
-    if (!bytes.starts_with("\x93NUMPY")) fail(SAB_E_FORMAT, name, ": is not a .npy file");
+    if (!bytes.starts_with("\x93NUMPY")) fail_format(name, "is not a .npy file");
     const auto byte = [&](std::size_t i) {
         return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
     };
-    if (bytes.size() < 12) fail(SAB_E_FORMAT, name, ": the .npy file ends inside its header");
+    if (bytes.size() < 12) fail_format(name, "the .npy file ends inside its header");
     const std::size_t version = byte(6);
     if (version < 1 || version > 3)
-        fail(SAB_E_FORMAT, name, ": .npy format ", version, " is not known (1 to 3 are)");
+        fail_format(name, ".npy format ", version, " is not known (1 to 3 are)");
     const std::size_t length =
         byte(8) + (byte(9) << 8) + (version == 1 ? 0 : (byte(10) << 16) + (byte(11) << 24));
     const std::size_t start = version == 1 ? 10 : 12;
-    if (bytes.size() - start < length)
-        fail(SAB_E_FORMAT, name, ": the .npy file ends inside its header");
+    if (bytes.size() - start < length) fail_format(name, "the .npy file ends inside its header");
     // a copy: a mapped file might change meanwhile
     const std::string header(bytes.substr(start, length));
     return {parse_dtype(value_of(header, "descr", name), name),
@@ -97,8 +97,8 @@ Header header_of(std::span<const std::byte> image, std::string_view name) {
     const std::size_t item = dtype_size(header.dtype);
     const std::size_t room = (image.size() - header.data_offset) / item;
     if (header.count > room)
-        fail(SAB_E_FORMAT, name, ": the .npy file is truncated: ", header.count,
-             " sizes are promised, ", room, " are there");
+        fail_format(name, "the .npy file is truncated: ", header.count, " sizes are promised, ",
+                    room, " are there");
     return header;
 }
 

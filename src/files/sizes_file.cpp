@@ -40,8 +40,8 @@ Sizes read_sizes_file(const char* path, const sab_sizes_file_options& options) {
     const Format format =
         options.format != nullptr ? format_named(options.format) : detect(input, lines);
     if (!is_text(format) && lines.compression() != Compression::none)
-        fail(SAB_E_FORMAT, "\"", path,
-             "\" is compressed: only text formats are read so; unpack it");
+        fail_named(SAB_E_FORMAT, text("\"", path, "\""), " ",
+                   "is compressed: only text formats are read so; unpack it");
     if (format != Format::json_lines && options.column != nullptr)
         refuse_argument("options.column", Quoted(options.column), "\"", path,
                         "\" is not read as JSON lines, and has no columns");

@@ -69,7 +69,7 @@ std::unique_ptr<sab_plan> read_epoch_plan(std::span<const std::byte> image, std:
     auto turns = CountedTurns::read(rest, name);
     if (!plan->is_counted() || turns->columns != plan->columns() ||
         turns->all() != plan->facts().samples)
-        fail(SAB_E_FORMAT, name, ": the epoch of a mixture does not match the plan before it");
+        fail_format(name, "the epoch of a mixture does not match the plan before it");
     return make_epoch_plan(std::move(plan), std::move(turns));
 }
 

@@ -32,9 +32,10 @@ std::vector<uint64_t> page_checksums(std::size_t begin,
 
 void fail_page(std::string_view name, std::size_t begin, std::size_t page) {
     const std::size_t first = begin / page_bytes * page_bytes + page * page_bytes;
-    fail(SAB_E_FORMAT, name, ": bytes ", std::max(begin, first), " to ", first + page_bytes - 1,
-         " do not have their checksum; the plan's file is damaged or was changed while it was "
-         "mapped");
+    fail_format(
+        name, "bytes ", std::max(begin, first), " to ", first + page_bytes - 1,
+        " do not have their checksum; the plan's file is damaged or was changed while it was "
+        "mapped");
 }
 
 VerifiedPages::VerifiedPages(std::string_view name, std::span<const std::byte> image,

@@ -514,14 +514,15 @@ bool Plan::has_own_sizes(std::size_t number) const {
 }
 
 void Plan::fail_index(uint32_t index) const {
-    fail(SAB_E_FORMAT, std::string_view(name_), ": sample index ", index, ": must be below ",
-         facts_.samples, "; the plan's file is damaged or was changed while it was mapped");
+    fail_format(name_, "sample index ", index, ": must be below ", facts_.samples,
+                "; the plan's file is damaged or was changed while it was mapped");
 }
 
 void Plan::fail_size() const {
-    fail(SAB_E_FORMAT, std::string_view(name_),
-         ": the size of a sample is not in the range of its bucket; the plan's file is damaged or "
-         "was changed while it was mapped");
+    fail_format(
+        name_,
+        "the size of a sample is not in the range of its bucket; the plan's file is damaged or "
+        "was changed while it was mapped");
 }
 
 std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const std::span<const std::byte>> file,

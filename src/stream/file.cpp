@@ -260,12 +260,12 @@ void File::find() {
 }
 
 void File::refuse_length(uint64_t length) const {
-    fail(SAB_E_FORMAT, "file \"", disk_->name(), "\": the record at byte ", offset_,
-         " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
+    fail_format(text("file \"", disk_->name(), "\""), "the record at byte ", offset_,
+                " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
 }
 void File::refuse_end() const {
-    fail(SAB_E_FORMAT, "file \"", disk_->name(), "\" is truncated in the record at byte ", offset_,
-         " of its decompressed contents");
+    fail_named(SAB_E_FORMAT, text("file \"", disk_->name(), "\""), " ",
+               "is truncated in the record at byte ", offset_, " of its decompressed contents");
 }
 
 }  // namespace sab

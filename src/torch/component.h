@@ -12,6 +12,8 @@ struct DLManagedTensor;
 
 #define SAB_TORCH_COMPONENT_VERSION 1u
 #define SAB_TORCH_COMPONENT_SYMBOL "sab_torch_component_1"
+/* stands in the component's file before the version of LibTorch that it was built for */
+#define SAB_TORCH_BUILT_FOR "SAB_TORCH_BUILT_FOR="
 
 /// Where a function of the table writes why it failed.
 struct sab_torch_message {

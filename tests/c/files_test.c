@@ -1,4 +1,4 @@
-/* Sizes in .npy files. */
+/* Sizes in .npy files, and files that are refused. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -164,7 +164,51 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
     unlink(path);
 }
 
+/* Contents that are damaged, or of another format: no argument is meant, the value is the name of
+ * the file, and name and rule stand in the message. */
+static void DamagedFiles_AreNamedInTheParts(void) {
+    const struct {
+        const char *format, *bytes, *message, *rule;
+        size_t size;
+    } files[] = {
+        {NULL, "PK\3\4", "\"%s\" is a zip", "is a zip", 4},
+        {NULL, "5\n\n7\n", "\"%s\", line 2: ", "line 2: is empty", 5},
+        {"numbers", "5\nx\n", "\"%s\", line 2: ", "line 2: \"x\" is not a number", 4},
+        {"text", "5\0\n", "\"%s\", line 1: ", "line 1: has a NUL", 3},
+        {"npy", "\x93NUMPY", "\"%s\": the .npy", "the .npy file ends inside", 6},
+        {"npy", "else", "\"%s\": is not a .npy", "is not a .npy", 4},
+        {"megatron", "else", "\"%s\": ", "", 4},
+        {"numbers", "\x1f\x8b\x08\0", "file \"%s\" is ", "is truncated at byte ", 4},
+    };
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    for (size_t i = 0; i < COUNT(files); ++i) {
+        write_file(path, files[i].bytes, files[i].size);
+        sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+        options.format = files[i].format;
+        sab_sizes *sizes = NULL;
+        char message[200];
+        snprintf(message, sizeof message, files[i].message, path);
+        EXPECT_FAILS(sab_sizes_file_new(path, &options, &sizes), SAB_E_FORMAT, message);
+        const char *rule = sab_last_error_rule();
+        EXPECT(strcmp(sab_last_error_argument(), "") == 0);
+        EXPECT(strcmp(sab_last_error_value(), path) == 0);
+        EXPECT(*rule != 0 && strncmp(rule, files[i].rule, strlen(files[i].rule)) == 0);
+        EXPECT(strstr(sab_last_error_message(), rule) != NULL);
+    }
+    write_file(path, "short", 5);
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_plan_file_new(path, &plan), SAB_E_FORMAT, "is not a valid plan: ");
+    EXPECT(strcmp(sab_last_error_value(), path) == 0);
+    EXPECT_FAILS(sab_plan_bytes_new("short", 5, &plan), SAB_E_FORMAT,
+                 "data: is not a valid plan: ");
+    EXPECT(strcmp(sab_last_error_argument(), "data") == 0);
+    EXPECT(strcmp(sab_last_error_value(), "") == 0);
+    unlink(path);
+}
+
 int main(void) {
+    RUN(DamagedFiles_AreNamedInTheParts);
     RUN(Npy_GoodFilesAreMapped_BadOnesRefused);
     RUN(Npy_OfEveryTypeAndHeader_IsMapped);
     return finish();

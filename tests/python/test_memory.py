@@ -6,6 +6,8 @@ import os
 import pathlib
 import pickle
 import random
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -152,6 +154,34 @@ def test_a_probe_without_the_component_says_how_to_get_it(tmp_path):
     root = pathlib.Path(torch.__file__).parent
     assert f"-DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT={root}" in error
     assert "build/lib/src/torch/component/libsab_torch.so.0" in error
+
+
+OPENS = """
+import ctypes, sys, sab
+ctypes.CDLL(sys.argv[1])
+status, message = sab._lib.sab_torch_open(sab._ffi.NULL), sab._lib.sab_last_error_message()
+print(status, sab._ffi.string(message).decode())
+"""
+
+
+@pytest.mark.parametrize("variable", ["SAB_TORCH_LIBRARY", "LD_LIBRARY_PATH"])
+def test_a_component_of_another_torch_is_refused_before_it_is_loaded(tmp_path, variable):
+    """Both in one process end it. Here they are empty: only names are read."""
+    if shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
+    loaded, component = tmp_path / "libc10.so.9", tmp_path / "libsab_torch.so.0"
+    subprocess.run(["gcc", "-shared", "-o", loaded, "-x", "c", os.devnull], check=True)
+    component.write_bytes(b"sab_torch_component_1\0SAB_TORCH_BUILT_FOR=1.2.3\0")
+    environment = {**os.environ, "LD_LIBRARY_PATH": "", "SAB_TORCH_LIBRARY": ""}
+    environment[variable] = str(component if variable == "SAB_TORCH_LIBRARY" else tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, loaded], env=environment, capture_output=True, text=True
+    )
+    message = f'-7 "(.*)" was built for LibTorch [0-9.]+, but .*, "{loaded}"\n'
+    found = re.fullmatch(message, done.stdout)
+    assert found, done
+    # One beside libsab comes before one on the path.
+    assert variable == "LD_LIBRARY_PATH" or "for LibTorch 1.2.3," in done.stdout
 
 
 def test_cpu_probes_agree_on_a_training_step(monkeypatch):

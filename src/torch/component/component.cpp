@@ -165,7 +165,7 @@ extern "C" __attribute__((visibility("default"))) const sab_torch_component*
 sab_torch_component_1() {
     static const sab_torch_component table{
         SAB_TORCH_COMPONENT_VERSION,
-        TORCH_VERSION,
+        &(SAB_TORCH_BUILT_FOR TORCH_VERSION)[sizeof SAB_TORCH_BUILT_FOR - 1],
         &sab_torch::running,
         [] {
             try {

@@ -32,7 +32,9 @@ impl Detail {
     /// A message of the library and its parts, in the words of Rust.
     pub(crate) fn of_library(message: &str, argument: &str, value: &str, rule: &str) -> Self {
         if argument.is_empty() {
-            return Self::new(translated(message));
+            let given = |part: &str| (!part.is_empty()).then(|| part.to_owned());
+            let (value, rule) = (given(value), given(rule).map(|rule| translated(&rule)));
+            return Detail { text: translated(message), argument: None, value, rule };
         }
         let has_value = message[argument.len()..].starts_with(" = ");
         let is_text = message[argument.len()..].starts_with(" = \"");
@@ -59,7 +61,8 @@ impl Detail {
         self.argument.as_deref()
     }
 
-    /// Its value as the message shows it, without quotes.
+    /// Its value as the message shows it, without quotes; without an argument the name of the file
+    /// whose contents break the rule.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()

@@ -368,7 +368,13 @@ fn errors_name_argument_and_value() {
     let error = error.unwrap_err();
     assert_eq!((error.argument(), error.value()), (Some("sizes[1]"), Some("-2")));
     let error = Plan::from_bytes(b"short").unwrap_err();
-    assert_eq!((error.argument(), error.value()), (None, None));
+    assert_eq!((error.argument(), error.value()), (Some("data"), None));
+    let path = std::env::temp_dir().join(format!("sab_damaged_{}.plan", std::process::id()));
+    std::fs::write(&path, b"short").unwrap();
+    let error = Plan::open(&path).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((error.argument(), error.value()), (None, path.to_str()));
+    assert!(error.detail().unwrap().rule().unwrap().starts_with("is not a valid plan: "));
     assert_eq!(error.detail().unwrap().text(), error.to_string());
     assert!(Error::Cancelled.detail().is_none());
 }

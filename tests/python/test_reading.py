@@ -71,6 +71,9 @@ def test_quotes_that_are_not_closed_lose_no_rows(tmp_path, name):
     with pytest.raises(sab.FormatError, match="a quote is not closed"):
         read('n,t\n5,"q\n7,z\n')
     assert read('n,t\r\n5,"a ""word""\nof two lines"\r\n\r\n7,b "c"\r\n') == [5, 7]
+    assert read('n,t\r5,"a\rb"\r7,c\r') == [5, 7]
+    with pytest.raises(sab.FormatError, match="a quote is not closed"):
+        read('n,t\r5,"q\r7,z\r')
 
 
 @pytest.fixture(scope="module")

@@ -225,6 +225,13 @@ def _check_version(version: object) -> None:
         raise FormatError(f"version = {version}: this library reads {_VERSION}")
 
 
+def _object(text: bytes) -> dict[str, Any]:
+    given: Any = json.loads(text)
+    if not isinstance(given, dict):
+        raise ValueError(f"has {kind_of(given)}: must have a JSON object")
+    return cast("dict[str, Any]", given)
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What the files of one epoch are made from: equal jobs write equal files."""
@@ -246,8 +253,10 @@ class Job:
     def from_json(text: bytes, path: str) -> Job:
         """Read again."""
         with damage_of(path):
-            fields = json.loads(text)
+            fields = _object(text)
             _check_version(fields.pop("version"))
+            for field in dataclasses.fields(Job):
+                fields[field.name]  # raises the error that names it
             fields["image"] = base64.b64decode(fields["image"], validate=True)
             for name in ("columns", "partitions"):
                 fields[name] = tuple(fields[name])
@@ -529,7 +538,7 @@ def _values(values: Any) -> Any:
 def _listed(content: bytes, path: str, job: Job) -> set[str]:
     """The names of the files in a manifest."""
     with damage_of(path):
-        manifest = json.loads(content)
+        manifest = _object(content)
         _check_version(manifest["version"])
         own = {
             "fingerprint": f"{job.fingerprint:016x}",
@@ -567,8 +576,8 @@ class BatchDataset:
         world_size: number of ranks; None: that of :func:`sab.ranks`.
 
     Raises:
-        FormatError: the folder is not complete, or a file is missing or damaged. Each batch
-            verifies the checksums of the pages that it reads.
+        ValueError: there are fewer batches than ranks. FormatError: the folder is not complete, or
+            a file is missing or damaged. Each batch verifies the checksums of its pages.
     """
 
     def __init__(
@@ -596,6 +605,12 @@ class BatchDataset:
         for part in sorted(self._present):
             if not _is_in(existing, f"{self._root}/{part}"):
                 raise FormatError(f"{path}: the file {part} is missing")
+        batches = self._job.batch_count * self._job.world_size
+        if batches < self._world_size:
+            raise ValueError(
+                f"world_size = {self._world_size}: must be at most {batches}, the batches of the "
+                "epoch, so that each rank has one"
+            )
         self._taken = 0  # batches of all ranks before the next one
         self._position = 0  # batches that this rank took since the last state or epoch began
         self._last: tuple[tuple[str, int], Any] | None = None

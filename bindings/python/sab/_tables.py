@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import importlib
+import io
 import os
 import pathlib
 import shutil
@@ -350,7 +351,8 @@ class _Csv:
 
     def _check_lines(self, rows: int) -> None:
         """Refuses quotes that are not closed, each of which takes all rows up to the next quote.
-        Values may have several lines, so where there are more lines than rows all is read again.
+        Values may have several lines, so where there are more lines than rows all is read again,
+        and where lines end with a carriage return alone.
         """
         _, content = self._content()
         newlines, last = 0, b"\n"
@@ -371,13 +373,9 @@ class _Csv:
         finally:
             csv.field_size_limit(limit)
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self) -> io.TextIOWrapper:
         _, content = self._content()
-        rest = b""
-        while block := content.read(1 << 20):
-            *whole, rest = (rest + block).split(b"\n")
-            yield from (line.decode("latin-1") + "\n" for line in whole)
-        yield rest.decode("latin-1")
+        return io.TextIOWrapper(content, "latin-1", newline="")
 
     def done(self, rows: int) -> tuple[int, int]:
         return self._file.tell(), self._size

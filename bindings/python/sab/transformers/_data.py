@@ -122,10 +122,17 @@ class Collate:
 
     def _check_length(self, data: Any, batch: Batch) -> None:
         found = data[self.main].shape[1]
+        each = _multiple_of(self.collate_fn)
+        if found != batch.padded_length and each and batch.padded_length % each:
+            raise ValueError(
+                f"max_shapes = {self.max_shapes}: the data collator pads {self.main!r} to a "
+                f"multiple of {each}, but the batch is planned with {batch.padded_length:g}; give "
+                f"prepare() length_multiple={each}"
+            )
         if found != batch.padded_length:
             raise ValueError(
                 f"max_shapes = {self.max_shapes}: the data collator pads {self.main!r} to {found}, "
-                f"but the batch is planned with {batch.padded_length}; use one with "
+                f"but the batch is planned with {batch.padded_length:g}; use one with "
                 "pad_to_multiple_of, such as DataCollatorWithPadding, and the lengths of "
                 f"{self.main!r}, or a function of the samples and their sab.Batch"
             )
@@ -137,6 +144,12 @@ def _total(samples: list[Any], field: str) -> int | None:
         return sum(len(sample[field]) for sample in samples)
     except (KeyError, TypeError):
         return None
+
+
+def _multiple_of(collate_fn: Any) -> int:
+    """What a data collator rounds lengths up to; 0 without it."""
+    inner = getattr(collate_fn, "data_collator", collate_fn)  # of Trainer's, which removes columns
+    return int(getattr(inner, "pad_to_multiple_of", None) or 0)
 
 
 def _padding_to(collate_fn: Any, length: Any) -> Any:

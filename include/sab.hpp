@@ -59,7 +59,7 @@ public:
     int32_t code() const noexcept { return code_; }
     /// The refused argument, such as "sizes[3]"; "" where the failure is about none.
     const std::string &argument() const noexcept { return parts_->argument; }
-    /// Its value; of SAB_E_IO the name of the file.
+    /// Its value; without an argument the name of the file.
     const std::string &value() const noexcept { return parts_->value; }
     /// The rule that it breaks; of SAB_E_IO the reason.
     const std::string &rule() const noexcept { return parts_->rule; }

@@ -34,8 +34,8 @@ An error of the library.
 - `status`: one of `SAB.Raw.SAB_E_...`,
 - `message`: argument, value and rule in one text,
 - `argument`, `value`, `rule`: the parts of the message, such as `"sizes[4]"`, `"-1"` and
-  `"must not be negative"`; `""` where it has none. For `SAB_E_IO`, `value` is the name of the file,
-  and `rule` the reason,
+  `"must not be negative"`; `""` where it has none. Without an argument `value` can be the name of a
+  file and `rule` what is wrong with it: for `SAB_E_IO` the reason of the system,
 - `code`: for `SAB_E_IO` the number of the system's error, `Libc.errno`; otherwise 0.
 
 An exception of the caller's own function is not wrapped but thrown again unchanged.

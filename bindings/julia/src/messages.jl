@@ -155,7 +155,7 @@ const FUNCTIONS = Dict(
 function last_error()
     message, argument, value, rule = map(unsafe_string, (Raw.sab_last_error_message(), Raw.sab_last_error_argument(), Raw.sab_last_error_value(), Raw.sab_last_error_rule()))
     code = Raw.sab_last_error_code()
-    isempty(argument) && return (message = translated(message), argument = "", value = value, rule = rule, code = code)
+    isempty(argument) && return (message = translated(message), argument = "", value = value, rule = translated(rule), code = code)
     has_value, is_text = startswith(message, argument * " = "), startswith(message, argument * " = \"")
     own, own_rule, own_value = own_name(argument), translated(rule), is_text ? value : translated(value)
     shown = is_text ? " = \"$own_value\"" : has_value ? " = $own_value" : ""

@@ -67,3 +67,13 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         end
     end
 end
+
+@testset "errors of the contents of a file name the file" begin
+    file = tempname()
+    write(file, "5\nx\n")
+    refused = thrown(() -> SAB.Sizes(file; format = "numbers"))
+    @test (refused.status, refused.argument, refused.value) == (Raw.SAB_E_FORMAT, "", file)
+    @test startswith(refused.rule, "line 2: ") && refused.message == "\"$file\", $(refused.rule)"
+    refused = thrown(() -> read(IOBuffer("short"), SAB.Plan))
+    @test (refused.argument, refused.value) == ("data", "")
+end

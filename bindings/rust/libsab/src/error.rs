@@ -48,6 +48,13 @@ impl Detail {
         Detail { text, argument: Some(name), value: has_value.then_some(value), rule: Some(rule) }
     }
 
+    /// Of bytes that were read from a file: the file has them.
+    pub(crate) fn in_file(self, name: &str) -> Self {
+        let rule = self.rule.unwrap_or(self.text);
+        let text = format!("\"{name}\": {rule}");
+        Detail { text, argument: None, value: Some(name.to_owned()), rule: Some(rule) }
+    }
+
     /// The whole message.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -384,7 +384,7 @@ pub(crate) fn of_file<T>(
         return Err(Error::of_system(text, None)); // it may never end
     }
     make(&std::fs::read(path).map_err(refuse)?).map_err(|error| match error {
-        Error::Format(detail) => Error::Format(Detail::new(format!("\"{name}\": {detail}"))),
+        Error::Format(detail) => Error::Format(detail.in_file(&name.to_string())),
         other => other,
     })
 }

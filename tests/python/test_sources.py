@@ -337,7 +337,7 @@ def test_names_of_csv_files(tmp_path):
         assert all_of(tmp_path / name, column="length") == [3, 1]
         assert all_of(tmp_path / name, column="text") == [3, 1]
     (tmp_path / "damaged.csv").write_text("length,text\n3\n")
-    with pytest.raises(sab.FormatError, match=r"damaged\.csv: CSV parse error: Expected 2"):
+    with pytest.raises(sab.FormatError, match=r"damaged\.csv: CSV parse error: .*Expected 2"):
         sab.Sizes(tmp_path / "damaged.csv", column="length")
 
 

@@ -78,7 +78,7 @@ void AutomaticBoxes::add_orders(const Progress& progress) {
     for (const Budget& budget : batch_sizes_.budgets()) {
         std::vector<double>& costs = keys.emplace_back(cells_.size());
         for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
-            costs[cell] = batch_sizes_.cost_of(budget.cost, 1, cells_.of(cell));
+            costs[cell] = budget.cost(1, cells_.of(cell));
             shares[cell] = std::max(shares[cell], costs[cell] / budget.limit);
         }
     }

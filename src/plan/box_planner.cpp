@@ -211,7 +211,7 @@ Division BoxPlanner::divide(std::size_t id_number) const {
                 add(samples_.cut(sizes), samples_.samples_of(point));
             }
         });
-    division.lower_bound = bound_of(least) + singles;
+    division.lower_bound = std::max<uint64_t>(bound_of(least), !inside.empty()) + singles;
     if (!inside.empty()) {
         const Grouped cells = grouped(inside);
         const std::vector<Box> boxes =

@@ -61,7 +61,7 @@ void CodedSamples::sort(Draft& draft) const {
     std::vector<double> costs;
     for (const Stretch& stretch : draft.stretches) {
         const PerColumn lengths = padded_of(point_at(stretch.first));
-        costs.push_back(batch_sizes_.cost_of(batch_sizes_.cost(), 1, cut(lengths)));
+        costs.push_back(batch_sizes_.cost()(1, cut(lengths)));
     }
     const std::vector<Stretch> stretches = draft.stretches;
     for (std::size_t k = 0; const uint32_t i : by_ascending(costs))
@@ -125,7 +125,7 @@ double cost_of_last(const CodedSamples& samples, const Draft& draft, uint64_t co
     }
     const BatchSizes& batch_sizes = samples.batch_sizes();
     const PerColumn padded = batch_sizes.padded(samples.cut(longest));
-    return batch_sizes.cost_of(batch_sizes.cost(), count, samples.cut(padded));
+    return batch_sizes.cost()(count, samples.cut(padded));
 }
 
 /// Adds the bucket of the samples from a place on.
@@ -154,7 +154,7 @@ void add_bucket(const CodedSamples& samples, const Draft& draft, uint64_t place,
         const uint64_t count = std::min(bucket.batch_size, bucket.samples());
         batch_sizes.check_rises(count, batch_sizes.padded(samples.cut(shortest)), padded);
         bucket.cost = arrays.facts.pads_to_bucket
-                          ? batch_sizes.cost_of(batch_sizes.cost(), count, samples.cut(padded))
+                          ? batch_sizes.cost()(count, samples.cut(padded))
                           : cost_of_last(samples, draft, count);
     }
     PerColumn lower = shortest, upper = longest;

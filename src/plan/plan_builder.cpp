@@ -7,12 +7,13 @@
 namespace sab {
 namespace {
 
-/// `found`, or equal runs of as many batches if these have fewer batches and less padding: where
+/// `found`, or equal runs of `given` batches if these have fewer batches and less padding: where
 /// the shortest samples are too few for a bucket, `found` adds them to longer ones.
 BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::Tried found,
-                                        double target,
+                                        uint64_t given, double target,
                                         const BoundaryFinder::OverheadOf& overhead_of) {
-    std::vector<BucketRange> runs = finder.equal_buckets(found.fewest, false);
+    if (found.overhead <= target) return found;  // by larger buckets
+    std::vector<BucketRange> runs = finder.equal_buckets(given, false);
     const BoundaryFinder::Waste own = finder.waste(found.buckets), other = finder.waste(runs);
     if (own.batches <= other.batches || own.padding <= other.padding) return found;
     found.buckets = std::move(runs);
@@ -39,7 +40,7 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
     const bool keeps_tails = options.tail != SAB_TAIL_DROP && options.min_batch_size <= 1;
     const uint64_t given = options.bucket_batches;
     if (given > 1)
-        return keeps_tails ? with_fewer_at_end(finder, std::move(found), target, overhead_of)
+        return keeps_tails ? with_fewer_at_end(finder, std::move(found), given, target, overhead_of)
                            : found;
     if (given == 0 && found.overhead <= target) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
@@ -250,7 +251,7 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
     } else if (options().max_shapes > 0) {
         ranges = shaped_ranges(finder, shapes);
     }
-    facts.lower_bound = bound_of(all_batches);
+    facts.lower_bound = std::max<uint64_t>(bound_of(all_batches), 1);
     const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && options().max_shapes == 0;
     if (is_auto && begin_ < end_) {
         BoundaryFinder::Waste alone_waste;
@@ -282,8 +283,8 @@ void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& ra
         longest = counts_.distinct_sizes[bucket.distinct_end - 1];
         total = finder.total(range.begin, range.end);
         const double padded = batch_sizes_.padded(longest, 0);
-        bucket.cost = batch_sizes_.cost_of(
-            batch_sizes_.cost(), std::min(bucket.batch_size, bucket.samples()), {&padded, 1});
+        bucket.cost =
+            batch_sizes_.cost()(std::min(bucket.batch_size, bucket.samples()), {&padded, 1});
     }
     // the ranges after these are of single samples
     const bool has_boundaries = number + 1 < boundaries_.size();

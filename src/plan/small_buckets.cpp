@@ -79,7 +79,7 @@ std::vector<BucketRange> BoundaryFinder::by_least_charge(const Charges& charges)
 
 std::vector<BucketRange> BoundaryFinder::by_borders(const Charges& charges) {
     std::vector<uint64_t> borders{begin_};
-    double kept = 0;
+    double kept = -1;
     for (std::size_t distinct = distinct_at(begin_) + 1;
          distinct < counts_.distinct_sizes.size() && counts_.first_places[distinct] < end_;
          ++distinct) {

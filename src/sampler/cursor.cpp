@@ -216,10 +216,8 @@ std::vector<uint64_t> Cursor::most_samples(const Limits& limits) const {
         const Cost& cost = plan().budgets()[i].cost;
         check(limit > cost.constant(), "limit", limit,
               "must be more than the cost's constant term, ", cost.constant());
-        for (std::size_t b = 0; b < most.size(); ++b) {
-            const PerColumn lengths = plan().priced(cost, plan().lengths(b).padded_length);
-            most[b] = cost.largest_count(first_of(lengths, plan().columns()), limit, most[b]);
-        }
+        for (std::size_t b = 0; b < most.size(); ++b)
+            most[b] = cost.largest_count(plan().lengths(b).padded_length, limit, most[b]);
     }
     return most;
 }

@@ -89,9 +89,8 @@ double BatchSizes::smooth(std::span<const double> lengths) const {
 }
 
 bool BatchSizes::fits_alone(std::span<const double> lengths) const {
-    return std::ranges::all_of(budgets(), [&](const Budget& budget) {
-        return budget.cost(1, lengths) <= budget.limit;
-    });
+    return std::ranges::all_of(
+        budgets(), [&](const Budget& budget) { return budget.cost(1, lengths) <= budget.limit; });
 }
 
 std::string BatchSizes::limits() const {
@@ -109,8 +108,7 @@ std::string BatchSizes::rounding() const {
 
 std::string BatchSizes::exceeded(std::span<const double> lengths) const {
     std::size_t i = 0;
-    while (i + 1 < budgets().size() && budgets()[i].cost(1, lengths) <= budgets()[i].limit)
-        ++i;
+    while (i + 1 < budgets().size() && budgets()[i].cost(1, lengths) <= budgets()[i].limit) ++i;
     return (budgets().size() == 1 ? text("the budget, ", budgets()[i].limit)
                                   : text("options.budgets[", i, "].limit = ", budgets()[i].limit)) +
            rounding();

@@ -96,11 +96,6 @@ public:
     /// padded total.
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
-    struct Waste {
-        double padded = 0;  ///< each sample padded to the longest of its range
-        double padding = 0;
-        uint64_t batches = 0;
-    };
     Waste waste(const std::vector<BucketRange>& ranges) const;
     /// The samples of [begin, end) as batches of one.
     Waste waste_of_singles(uint64_t begin, uint64_t end) const;

@@ -154,8 +154,9 @@ std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const PlanOpti
 std::shared_ptr<const Plan> Plan::make_separated(Points points, const PlanOptions& options,
                                                  std::string name) {
     const CodedSamples samples(std::move(points), options);
-    PlanArrays arrays =
-        make_coded(samples, {}, [&](std::size_t id) { return divide_by_size(samples, id); });
+    PlanArrays arrays = make_coded(samples, {}, [&](std::size_t id, double target) {
+        return divide_by_size(samples, id, target);
+    });
     arrays.names = {std::move(name)};
     return own(std::move(arrays), options);
 }
@@ -164,8 +165,9 @@ std::shared_ptr<const Plan> Plan::make_boxes(Points points, const PlanOptions& o
                                              std::vector<std::string> names) {
     const CodedSamples samples(std::move(points), options);
     const BoxPlanner planner(samples);
-    PlanArrays arrays =
-        make_coded(samples, planner.outside(), [&](std::size_t id) { return planner.divide(id); });
+    PlanArrays arrays = make_coded(samples, planner.outside(), [&](std::size_t id, double target) {
+        return planner.divide(id, target);
+    });
     arrays.names = std::move(names);
     check_batch_sizes(arrays, options);
     return own(std::move(arrays), options);

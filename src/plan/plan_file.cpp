@@ -192,9 +192,8 @@ void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counte
     if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
         facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_OPTIMAL ||
-        !std::ranges::all_of(facts.length_multiples, is_proper) ||
-        !(facts.total >= 0) || !(facts.padding_target >= 0) ||
-        !(facts.nearest_target >= facts.padding_target))
+        !std::ranges::all_of(facts.length_multiples, is_proper) || !(facts.total >= 0) ||
+        !(facts.padding_target >= 0) || !(facts.nearest_target >= facts.padding_target))
         refuse("one of its options is invalid");
 }
 

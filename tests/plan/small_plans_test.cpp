@@ -120,8 +120,8 @@ Rules any_rules(std::mt19937_64& random, const Lengths& lengths) {
     std::ranges::sort(sorted);
     const bool leaves_out = rules.oversize != SAB_OVERSIZE_ERROR && random() % 2 == 0;
     const uint32_t longest = leaves_out ? sorted[sorted.size() * 19 / 20] : sorted.back();
-    rules.limit = std::max(rules.cost(1, longest), 1.0) *
-                  one_of(1.0, 1.0, 1.5, 2.0, 5.0, 17.0, 60.0);
+    rules.limit =
+        std::max(rules.cost(1, longest), 1.0) * one_of(1.0, 1.0, 1.5, 2.0, 5.0, 17.0, 60.0);
     return rules;
 }
 

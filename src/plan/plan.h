@@ -127,6 +127,8 @@ public:
 
     const PlanFacts& facts() const { return facts_; }
     std::size_t columns() const { return facts_.columns; }
+    /// Samples that a batch has at least.
+    uint64_t fewest() const { return std::max<uint64_t>(facts_.min_batch_size, 1); }
     /// Of the columns; "" where they have none.
     const std::vector<std::string>& names() const { return names_; }
     /// Whether the sizes are codes(). Otherwise the order is by size, and distinct_sizes() and

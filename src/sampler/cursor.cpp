@@ -170,7 +170,7 @@ const BatchOrder& Cursor::order(const Schedule& schedule) const {
 
 /// The fewest samples that the plan allows in a batch.
 uint64_t Cursor::fewest() const {
-    return sequence_->plan() == nullptr ? 1 : std::max<uint64_t>(plan().facts().min_batch_size, 1);
+    return sequence_->plan() == nullptr ? 1 : plan().fewest();
 }
 
 uint64_t Cursor::most_pieces(uint64_t batch) const {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../c/one.h"
@@ -261,6 +264,108 @@ TEST(MinBatchSize, HoldsInMixtures_AndUnderLoweredBudgets) {
     }
     EXPECT_GT(walked, 1000);
     EXPECT_GT(left_out, 100);
+}
+
+/// Ranks as threads, which wait for each other.
+struct World {
+    explicit World(std::size_t ranks) : parts(ranks) {}
+    void wait() {
+        std::unique_lock lock(mutex);
+        const uint64_t turn = turns;
+        if (++waiting == parts.size()) {
+            waiting = 0;
+            ++turns;
+            all_here.notify_all();
+        } else {
+            all_here.wait(lock, [&] { return turns != turn; });
+        }
+    }
+    std::vector<std::vector<char>> parts;
+    std::mutex mutex{};
+    std::condition_variable all_here{};
+    std::size_t waiting = 0;
+    uint64_t turns = 0;
+};
+
+struct Rank {
+    World* world;
+    std::size_t number;
+};
+
+int32_t gather(void* ctx, const void* mine, size_t size, void* all) {
+    const Rank& rank = *static_cast<const Rank*>(ctx);
+    const auto* const bytes = static_cast<const char*>(mine);
+    rank.world->parts[rank.number].assign(bytes, bytes + size);
+    rank.world->wait();
+    auto* to = static_cast<char*>(all);
+    for (const std::vector<char>& part : rank.world->parts) to = std::ranges::copy(part, to).out;
+    rank.world->wait();
+    return 0;
+}
+
+TEST(MinBatchSize, HoldsInShards) {
+    std::mt19937_64 random(3);
+    int walked = 0, left_out = 0;
+    for (int round = 0; round < 300; ++round) {
+        SCOPED_TRACE(round);
+        const std::size_t world_size = 1 + random() % 4;
+        std::vector<std::vector<uint32_t>> shards(world_size);
+        for (std::vector<uint32_t>& shard : shards) {
+            shard.resize(20 + random() % 200);
+            for (uint32_t& length : shard)
+                length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 900 : 60));
+        }
+        const sab_budget budget{nullptr, static_cast<double>(4000 + random() % 4000)};
+        sab_plan_options options SAB_PLAN_OPTIONS_INIT;
+        options.budgets = &budget;
+        options.budget_count = 1;
+        options.min_batch_size = 2 + random() % 3;
+        World world(world_size);
+        std::vector<std::vector<int>> times(world_size);
+        std::vector<uint64_t> steps(world_size), smallest(world_size, UINT64_MAX);
+        std::vector<std::size_t> skipped(world_size);
+        std::vector<std::thread> threads;
+        for (std::size_t r = 0; r < world_size; ++r)
+            threads.emplace_back([&, r] {
+                Rank rank{&world, r};
+                sab_sampler_options order SAB_SAMPLER_OPTIONS_INIT;
+                order.rank = r;
+                order.world_size = world_size;
+                order.epoch = 3;
+                sab_sampler* handle = nullptr;
+                if (sab_sharded_sampler_new(sizes_of({shards[r]}).get(), &options, &order, gather,
+                                            &rank, &handle) != SAB_OK)
+                    return;
+                const Owned<sab_sampler> sampler(handle);
+                times[r].resize(shards[r].size());
+                sab_batch batch SAB_BATCH_INIT;
+                for (; sab_next_batch(handle, &batch) == SAB_OK; ++steps[r]) {
+                    smallest[r] = std::min<uint64_t>(smallest[r], batch.count);
+                    EXPECT_LE(static_cast<double>(batch.count) * *batch.padded_length,
+                              budget.limit);
+                    for (uint64_t i = 0; i < batch.count; ++i)
+                        ++times[r][static_cast<std::size_t>(batch.indices[i])];
+                }
+                std::vector<int64_t> indices(shards[r].size());
+                EXPECT_EQ(
+                    sab_sampler_get_skipped(handle, indices.data(), indices.size(), &skipped[r]),
+                    SAB_OK);
+                for (std::size_t i = 0; i < skipped[r]; ++i)
+                    ++times[r][static_cast<std::size_t>(indices[i])];
+            });
+        for (std::thread& thread : threads) thread.join();
+        for (std::size_t r = 0; r < world_size; ++r) {
+            ASSERT_GT(steps[r], 0u);
+            ASSERT_EQ(steps[r], steps[0]);
+            ASSERT_GE(smallest[r], options.min_batch_size);
+            ASSERT_EQ(std::ranges::count(times[r], 1),
+                      static_cast<std::ptrdiff_t>(shards[r].size()));
+            left_out += skipped[r] > 0;
+        }
+        ++walked;
+    }
+    EXPECT_EQ(walked, 300);
+    EXPECT_GT(left_out, 0);
 }
 
 TEST(MinBatchSize, UnderALoweredBudget_LeavesOutOnlySamplesWithoutRoom) {

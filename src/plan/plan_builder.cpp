@@ -56,11 +56,13 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
         finder.automatic(target, range.fewest, range.most, overhead_of, progress);
     // A bucket may be a tail only, unless its samples would then be left out of all epochs, or be
     // too few.
-    const bool keeps_tails = options.tail != SAB_TAIL_DROP && options.min_batch_size <= 1;
+    const uint64_t least_tail =
+        options.tail == SAB_TAIL_DROP ? UINT64_MAX : std::max<uint64_t>(options.min_batch_size, 1);
     const uint64_t given = options.bucket_batches;
     if (given > 1)
-        return keeps_tails ? with_fewer_at_end(finder, std::move(found), given, target, overhead_of)
-                           : found;
+        return least_tail == 1
+                   ? with_fewer_at_end(finder, std::move(found), given, target, overhead_of)
+                   : found;
     const bool is_met = found.overhead <= target;
     if (given == 0 && is_met) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
@@ -71,7 +73,7 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
     const bool is_good = waste.batches <= limit && waste.padding <= 0.25 * waste.padded;
     if (is_good && (given == 0 || is_met)) return found;
     BoundaryFinder::Tried small = finder.with_small_buckets(
-        target, {given == 1 ? 1 : range.most, 0, cut, keeps_tails}, limit,
+        target, {given == 1 ? 1 : range.most, 0, cut, least_tail}, limit,
         given == 1 || options.has_ids ? limit : std::max(limit, cut + 1), overhead_of, progress);
     const double nearest = std::max(target, std::min(found.nearest, small.nearest));
     if (is_good && small.overhead > target) small = std::move(found);

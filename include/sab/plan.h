@@ -140,8 +140,8 @@ typedef struct sab_plan_options {
      *  1.25 c or c + 1 batches (but for `max_shapes` and SAB_TAIL_DROP).
      *
      *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
-     *  as many batches, unless larger buckets meet the target; for that the buckets of the shortest
-     *  samples may have fewer */
+     *  as many batches, unless larger buckets meet the target. The shortest samples may have
+     *  buckets of fewer batches for that */
     uint64_t bucket_batches;
     /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
      *  several columns each boundary is a corner, one number a column, and the corners are in the

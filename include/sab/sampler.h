@@ -404,8 +404,8 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
 
 /** Lists the samples that the sampler leaves out because they are too large, by ascending size.
  * With `min_batch_size` those of the current epoch follow that no batch has room for: under a
- * lowered budget, or where samples are spread over ranks. Samplers that read their samples while they are walked list those of the current epoch so far, in
- * the order in which they were read.
+ * lowered budget, or where samples are spread over ranks. Samplers that read their samples while
+ * they are walked list those of the current epoch so far, in the order in which they were read.
  *
  * The indices of a sampler of a stream are not known: each is -1.
  *

@@ -454,8 +454,9 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * rounded up, where n is their number. b is the number of samples of the bucket's padded length
  * that all limits pay for, and at most the plan's batch size. A limit that is raised again makes
  * larger batches of the samples that are left then. No sample is lost or repeated, but for those
- * that sab_plan_options.min_batch_size has no room for. The samples of a bucket keep their order. All ranks still take the same number of batches, and only the last
- * step is split. SAB_LAST_STEP_WRAP repeats batches of those that were left.
+ * that sab_plan_options.min_batch_size has no room for. The samples of a bucket keep their order.
+ * All ranks still take the same number of batches, and only the last step is split.
+ * SAB_LAST_STEP_WRAP repeats batches of those that were left.
  *
  * In the sequential order the new batches stand where their first samples stood. In the bucket
  * order the batches of a step cost nearly the same again. Those of a mixture keep every source near

@@ -98,8 +98,9 @@ typedef struct sab_plan_options {
      *  no limit. Samples so large that fewer of them fit a budget are left out as by
      *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
      *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
-     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
-     *  that are spread over ranks, and SAB_OVERSIZE_SINGLE */
+     *  SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for are
+     *  left out, with a log message; sab_sampler_get_skipped() lists them. Not for
+     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks */
     uint64_t min_batch_size;
     /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
      *  one a column; 0 of a column: as they are. NULL: as they are */
@@ -118,7 +119,8 @@ typedef struct sab_plan_options {
     /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
      *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
      *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach
-     * it. sab_plan_report.target_met and nearest_target report this */
+     * it. A tail that is left out counts as a batch. sab_plan_report.target_met and nearest_target
+     * report this */
     double padding_target;
     /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
      *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
@@ -138,7 +140,8 @@ typedef struct sab_plan_options {
      *  1.25 c or c + 1 batches (but for `max_shapes` and SAB_TAIL_DROP).
      *
      *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
-     *  as many batches; for that the buckets of the shortest samples may have fewer */
+     *  as many batches, unless larger buckets meet the target. The shortest samples may have
+     *  buckets of fewer batches for that */
     uint64_t bucket_batches;
     /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
      *  several columns each boundary is a corner, one number a column, and the corners are in the
@@ -415,7 +418,8 @@ typedef struct sab_plan_report {
      *  0: all batches alike, large: batches are homogeneous in size */
     double variance_ratio;
     /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
-     *  the plans met that were tried for it. 0 for a plan without a target */
+     *  the plans met that were tried for it. A plan for that target meets it. With `separate_by` it
+     *  is that of all ids together. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
     uint64_t target_met;

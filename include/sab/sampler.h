@@ -403,8 +403,9 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
     SAB_NOEXCEPT;
 
 /** Lists the samples that the sampler leaves out because they are too large, by ascending size.
- * Samplers that read their samples while they are walked list those of the current epoch so far, in
- * the order in which they were read.
+ * With `min_batch_size` those of the current epoch follow that no batch has room for: under a
+ * lowered budget, or where samples are spread over ranks. Samplers that read their samples while
+ * they are walked list those of the current epoch so far, in the order in which they were read.
  *
  * The indices of a sampler of a stream are not known: each is -1.
  *
@@ -452,9 +453,10 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * The samples of each bucket that no rank has taken yet are cut into new batches: into n / b,
  * rounded up, where n is their number. b is the number of samples of the bucket's padded length
  * that all limits pay for, and at most the plan's batch size. A limit that is raised again makes
- * larger batches of the samples that are left then. No sample is lost or repeated, and the samples
- * of a bucket keep their order. All ranks still take the same number of batches, and only the last
- * step is split. SAB_LAST_STEP_WRAP repeats batches of those that were left.
+ * larger batches of the samples that are left then. No sample is lost or repeated, but for those
+ * that sab_plan_options.min_batch_size has no room for. The samples of a bucket keep their order.
+ * All ranks still take the same number of batches, and only the last step is split.
+ * SAB_LAST_STEP_WRAP repeats batches of those that were left.
  *
  * In the sequential order the new batches stand where their first samples stood. In the bucket
  * order the batches of a step cost nearly the same again. Those of a mixture keep every source near
@@ -472,8 +474,9 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  *     whose cost is no callback, or without a budget
  * @param index    of the budget; below sab_plan_info.budget_count. 0 of a plan without a budget is
  *     the padded total
- * @param limit    in the unit of the budget's cost; finite, above its constant. 0, or more than the
- *     plan's own limit: the plan's own limit again
+ * @param limit    in the unit of the budget's cost; finite, above its constant. It must pay for
+ *     `min_batch_size` samples of a bucket. 0, or more than the plan's own limit: the plan's own
+ *     limit again
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another sampler and for a budget whose cost
  *     is a callback, which the plan does not keep
  */

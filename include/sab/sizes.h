@@ -8,14 +8,13 @@
  * - NaN        refused
  * - infinity   refused
  * - negative   refused
- * - zero       allowed. It costs as much as the smallest size above zero of the same sizes, or 1 if
- *   there is none. The reason: an empty sample takes a row of its batch, too
+ * - zero       allowed. It costs what the cost is for a length of 0: of a padded total nothing, so
+ *   a batch may have any number of them. They count as samples: a `max_batch_size` limits them, and
+ *   so does a cost with a term for each sample
  * - over 2^53  refused, since a double cannot hold it exactly
  *
  * Samples may have several sizes, such as the lengths of source and target, or height, width and
- * frames. Each is a column: see sab_sizes_columns_new(). In a sample of several columns a zero is
- * replaced as above only where the cost of the sample would be 0: the zero that then makes the
- * least cost above 0, or all zeros if no single one makes a cost.
+ * frames. Each is a column: see sab_sizes_columns_new().
  *
  * The error message names the column, the index and the value. At most 4,294,967,295 samples.
  *

@@ -120,7 +120,7 @@ std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches, bool jo
     return ranges;
 }
 
-BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
+Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
     Waste sum;
     std::size_t distinct = counts_.distinct_sizes.size() - 1;
     for (std::size_t i = ranges.size(); i-- > 0;) {
@@ -135,7 +135,7 @@ BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& rang
     return sum;
 }
 
-BoundaryFinder::Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
+Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
     Waste sum;
     sum.padding = -total(begin, end);
     while (begin < end) {

@@ -71,7 +71,9 @@ public:
         uint64_t fewest;     ///< batches of a bucket that has no surcharge
         uint64_t surcharge;  ///< in batches, for each bucket with fewer
         uint64_t cut;        ///< the result of sorted_cut()
-        bool keeps_tails;    ///< else each bucket needs a whole batch, since its tail is left out
+        /// samples that a tail has at least; as large as can be: each bucket needs a whole batch,
+        /// since its tail is left out
+        uint64_t least_tail;
     };
     /// Buckets of whole batches, but for the tail of the shortest samples, with the least sum of
     /// batches and surcharges. Without a surcharge there are as many batches as in sorted_cut(), or
@@ -96,11 +98,6 @@ public:
     /// padded total.
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
-    struct Waste {
-        double padded = 0;  ///< each sample padded to the longest of its range
-        double padding = 0;
-        uint64_t batches = 0;
-    };
     Waste waste(const std::vector<BucketRange>& ranges) const;
     /// The samples of [begin, end) as batches of one.
     Waste waste_of_singles(uint64_t begin, uint64_t end) const;

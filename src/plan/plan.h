@@ -65,7 +65,7 @@ struct PlanFacts {
     uint64_t lower_bound;
     double total;  ///< over all columns
     PerColumn length_multiples;
-    PerColumn zeros;        ///< the padded lengths that lengths of 0 are priced as
+    PerColumn unused;       ///< 0
     double padding_target;  ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
     double
         nearest_target;  ///< padding_target where it is met, else the least that was within reach
@@ -127,6 +127,8 @@ public:
 
     const PlanFacts& facts() const { return facts_; }
     std::size_t columns() const { return facts_.columns; }
+    /// Samples that a batch has at least.
+    uint64_t fewest() const { return std::max<uint64_t>(facts_.min_batch_size, 1); }
     /// Of the columns; "" where they have none.
     const std::vector<std::string>& names() const { return names_; }
     /// Whether the sizes are codes(). Otherwise the order is by size, and distinct_sizes() and
@@ -205,12 +207,6 @@ public:
     /// A length as a batch is padded to it.
     double padded(double length, std::size_t column = 0) const {
         return round_up(length, facts_.length_multiples[column]);
-    }
-    /// The lengths whose cost a batch padded to `padded_lengths` has.
-    PerColumn priced(const Cost& cost, std::span<const double> padded_lengths) const;
-    /// The cost of a batch padded to these lengths.
-    double cost_of(const Cost& cost, uint64_t count, std::span<const double> padded_lengths) const {
-        return cost(count, first_of(priced(cost, padded_lengths), columns()));
     }
     /// Refuses a plan of several columns, or of ids that separate samples, where `caller` supports
     /// neither.

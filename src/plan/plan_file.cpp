@@ -192,10 +192,8 @@ void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counte
     if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
         facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_OPTIMAL ||
-        !std::ranges::all_of(facts.length_multiples, is_proper) ||
-        !std::ranges::all_of(facts.zeros, [](double length) { return length >= 0; }) ||
-        !(facts.total >= 0) || !(facts.padding_target >= 0) ||
-        !(facts.nearest_target >= facts.padding_target))
+        !std::ranges::all_of(facts.length_multiples, is_proper) || !(facts.total >= 0) ||
+        !(facts.padding_target >= 0) || !(facts.nearest_target >= facts.padding_target))
         refuse("one of its options is invalid");
 }
 
@@ -431,8 +429,6 @@ void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
         for (std::size_t i = 0; i < sizes.size(); ++i)
             if (!is_proper(sizes[i]) || (i > 0 && sizes[i - 1] >= sizes[i]))
                 refuse("distinct size ", i, " is ", sizes[i], ": out of order or range");
-        if (facts_.zeros[j] != padded(price_of_zero(sizes), j))
-            refuse("a size of zero is not priced as its smallest size");
     }
     if (is_coded()) return;
     const std::size_t count = distinct_sizes_.size();

@@ -40,7 +40,7 @@ uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
     for (const double value : {options.padding_target, options.length_multiples[0]}) add(value);
     for (const uint64_t value :
          {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,
-          options.batch_size_multiple, uint64_t{options.max_shapes}})
+          options.min_batch_size, options.batch_size_multiple, uint64_t{options.max_shapes}})
         add(value);
     add_all(options.boundaries);
     add_all(options.batch_sizes);
@@ -106,8 +106,8 @@ Sorted read_shard(const Columns& sizes, const PlanOptions& options) {
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-    check(options.min_batch_size <= 1, "plan.min_batch_size", options.min_batch_size,
-          "must be 0 or 1 for samples that are spread over ranks");
+    check(options.min_batch_size <= 1 || sizes.choice() == nullptr, "plan.min_batch_size",
+          options.min_batch_size, "must be 0 or 1 for a mixture that is spread over ranks");
     if (sizes.choice() != nullptr) options.check_kept_costs();
     if (sizes.count() == 0) return {};
     return sort_by_size(sizes[0], true, options.progress);

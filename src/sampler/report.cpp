@@ -136,8 +136,7 @@ public:
         if (batch.count == 0) return;
         add_samples(batch);
         if (rank == 0) lengths_.add(sum_of(batch.longest));
-        rank_cost_ +=
-            plan_.cost_of(cost_, batch.count, first_of(batch.padded_length, batch.columns));
+        rank_cost_ += cost_(batch.count, first_of(batch.padded_length, batch.columns));
     }
     void end_rank() {
         step_cost_ += rank_cost_;

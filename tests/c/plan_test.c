@@ -362,13 +362,23 @@ static void SavedPlan_KeepsItsBudgets(void) {
     EXPECT(memcmp(&states[0], &states[1], sizeof states[0]) == 0);
 }
 
-static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
+static void SizeZero_CostsWhatTheCostOfLengthZeroIs(void) {
     const int32_t numbers[] = {0, 0, 0, 0, 0, 4, 8}, zeros[] = {0, 0, 0, 0, 0};
     const double boundaries[] = {0, 1, 9};
     const sab_plan_options options = bounded(boundaries, 3, 8);
-    EXPECT_BUCKETS(numbers, &options, "0..0 n5 b2 x3; 4..8 n2 b1 x2"); /* as if they were 4 long */
-    const sab_plan_options ones = bounded(boundaries, 2, 2);
-    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3"); /* as if they were 1 long */
+    EXPECT_BUCKETS(numbers, &options, "0..0 n5 b7 x1; 4..8 n2 b1 x2");
+    sab_plan_options ones = bounded(boundaries, 2, 2);
+    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b5 x1");
+    ones.max_batch_size = 2; /* a sample without a size is a sample */
+    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3");
+    /* Of a constant of 1, and 3 for each sample, whatever its length. */
+    const sab_cost_term terms[] = {{1, 0, POWERS(0)}, {3, 1, POWERS(0)}, {1, 1, POWERS(1)}};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, 3, &cost));
+    const sab_budget budget_of_terms = {cost, 10, {0}};
+    const sab_plan_options rows = {sizeof rows, .budgets = &budget_of_terms, .budget_count = 1};
+    EXPECT_BUCKETS(zeros, &rows, "0..0 n5 b3 x2");
+    sab_cost_free(cost);
 }
 
 static void Tails_AreKeptDroppedOrFilled(void) {
@@ -1479,7 +1489,7 @@ int main(void) {
     RUN(Cost_DecidesWhatTheBudgetPaysFor);
     RUN(SeveralBudgets_AllHold);
     RUN(SavedPlan_KeepsItsBudgets);
-    RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
+    RUN(SizeZero_CostsWhatTheCostOfLengthZeroIs);
     RUN(Tails_AreKeptDroppedOrFilled);
     RUN(TailDrop_OfAllSamples_IsRefused);
     RUN(TailDrop_LeavesOthersOutInEachEpoch);

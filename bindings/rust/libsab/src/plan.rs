@@ -116,8 +116,8 @@ impl<'f> PlanOptions<'f> {
         max_batch_size(samples: u64) => max_batch_size = samples;
         /// Fewest samples in a batch, such as 2 for batch normalization; with [`BucketRule::Auto`]
         /// and without [`max_shapes`](Self::max_shapes). Samples that this leaves no room for are
-        /// skipped, and a last step in which ranks would get fewer is left out. No limit by
-        /// default.
+        /// skipped, also under a lowered budget, and a last step in which ranks would get fewer is
+        /// left out. No limit by default.
         min_batch_size(samples: u64) => min_batch_size = samples;
         /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
         /// multiple fits; 1.

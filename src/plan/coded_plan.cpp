@@ -8,6 +8,7 @@
 #include "base/sorting.h"
 #include "plan/plan_builder.h"
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 
@@ -229,6 +230,7 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
     PlanFacts& facts = arrays.facts;
     facts = facts_of(samples.batch_sizes(), points.count);
     std::vector<Stretch> order;
+    std::vector<Draft> drafts;
     uint64_t place = 0;
     for (std::size_t id = 0; id < points.ids.size(); ++id) {
         Division division = divide(id);
@@ -241,12 +243,14 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
             add_bucket(samples, draft, place, arrays);
             place += draft.samples();
             order.insert(order.end(), draft.stretches.begin(), draft.stretches.end());
+            drafts.push_back(std::move(draft));
         }
     }
     if (place == 0 && samples.options().min_batch_size > 1)
         refuse_fewest(points.count, samples.options());
     if (place == 0) refuse_all(points.count, samples.batch_sizes());
     facts.skipped = points.count - place;
+    share_runs(samples, drafts, arrays);
     order.insert(order.end(), skipped.begin(), skipped.end());
     if (points.order != nullptr)
         write_order(samples, order, arrays);

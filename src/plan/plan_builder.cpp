@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 namespace {
@@ -304,6 +305,7 @@ PlanArrays PlanBuilder::make(std::string name) const {
     const std::vector<BucketRange> found = ranges(own_finder, arrays.facts);
     if (found.empty()) refuse_fewest(count_, options());
     for (std::size_t i = 0; i < found.size(); ++i) add_bucket(own_finder, found[i], i, arrays);
+    share_runs(counts_, batch_sizes_, arrays);
     return arrays;
 }
 

@@ -106,6 +106,19 @@ SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, 
     run_rounds<32, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
+/// The places of a block that begins at `start`, and `full` more values.
+template <class Word>
+void Permutation::put_places(uint64_t first, std::span<const uint32_t> given, std::size_t full,
+                             Word* values, std::size_t start) {
+    if (first == no_first) {
+        for (std::size_t i = 0; i < given.size(); ++i) values[i] = static_cast<Word>(given[i]);
+        std::fill_n(values + given.size(), full, Word{});
+    } else {
+        for (std::size_t i = 0; i < given.size() + full; ++i)
+            values[i] = static_cast<Word>(first + start + i);
+    }
+}
+
 /// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell
 /// outside are gathered and tried again.
 template <class Word>
@@ -119,8 +132,7 @@ void Permutation::fill_narrow_by(uint64_t first, std::span<uint32_t> out) const 
     uint16_t where[block];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
-        for (std::size_t i = 0; i < size + full; ++i)
-            values[i] = static_cast<Word>(first + start + i);
+        put_places(first, out.subspan(start, size), full, values, start);
         apply(keys_, values, size);
         std::size_t outside = 0;
         for (std::size_t i = 0; i < size && has_outside; ++i) {
@@ -226,8 +238,7 @@ void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
     std::size_t counts[most_lists];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
-        for (std::size_t i = 0; i < size + full; ++i)
-            lists[0][i] = static_cast<Word>(first + start + i);
+        put_places(first, out.subspan(start, size), full, lists[0], start);
         apply_wide(keys_, lists[0], size);
         counts[0] = size;
         std::size_t last = 0;
@@ -250,9 +261,10 @@ void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
 
 #endif
 
-void Permutation::fill_narrow(uint64_t first, std::span<uint32_t> out) const {
+void Permutation::fill_narrow_from(uint64_t first, std::span<uint32_t> out) const {
     if (count_ <= table_count) {
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = table_[first + i];
+        for (std::size_t i = 0; i < out.size(); ++i)
+            out[i] = table_[first == no_first ? out[i] : first + i];
     } else if (keys_.mask <= 0xFFFF) {
         fill_narrow_by<uint16_t>(first, out);  // twice as many to a vector
     } else {
@@ -260,7 +272,7 @@ void Permutation::fill_narrow(uint64_t first, std::span<uint32_t> out) const {
     }
 }
 
-void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
+void Permutation::fill_from(uint64_t first, std::span<uint32_t> out) const {
 #ifdef SAB_AVX512
     if (count_ > table_count && has_avx512()) {
         if (keys_.mask <= 0xFFFF)
@@ -270,7 +282,20 @@ void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
         return;
     }
 #endif
-    fill_narrow(first, out);
+    fill_narrow_from(first, out);
+}
+
+void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
+    fill_from(first, out);
+}
+void Permutation::fill_narrow(uint64_t first, std::span<uint32_t> out) const {
+    fill_narrow_from(first, out);
+}
+void Permutation::map(std::span<uint32_t> places) const {
+    fill_from(no_first, places);
+}
+void Permutation::map_narrow(std::span<uint32_t> places) const {
+    fill_narrow_from(no_first, places);
 }
 
 }  // namespace sab

@@ -34,7 +34,8 @@ enum class Purpose : uint64_t {
     cohorts = 6,
     parts = 7,
     ranks = 8,
-    rows = 9
+    rows = 9,
+    sizes = 10
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.
@@ -77,8 +78,12 @@ public:
     /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
     /// up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
+    /// Replaces each place by the value there: the same as the operator's, many at a time. For
+    /// counts up to 2^32.
+    void map(std::span<uint32_t> places) const;
     /// The same values without AVX-512, as on processors that do not have it.
     void fill_narrow(uint64_t first, std::span<uint32_t> out) const;
+    void map_narrow(std::span<uint32_t> places) const;
 
 private:
     static constexpr int rounds = 5;       ///< from 10 bits on
@@ -97,6 +102,13 @@ private:
     static void unapply(const Permutation* const* permutations, uint64_t* values);
     static void apply(const Rounds& keys, uint16_t* values, std::size_t count);
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
+    // `out` has the places if `first` is `no_first`, otherwise they are those from there on
+    static constexpr uint64_t no_first = ~uint64_t{0};
+    void fill_from(uint64_t first, std::span<uint32_t> out) const;
+    void fill_narrow_from(uint64_t first, std::span<uint32_t> out) const;
+    template <class Word>
+    static void put_places(uint64_t first, std::span<const uint32_t> given, std::size_t full,
+                           Word* values, std::size_t start);
     template <class Word>
     void fill_narrow_by(uint64_t first, std::span<uint32_t> out) const;
     static void apply_wide(const Rounds& keys, uint16_t* values, std::size_t count);

@@ -8,6 +8,7 @@
 
 #include "base/guard.h"
 #include "sampler/cursor.h"
+#include "sampler/exchange.h"
 
 namespace sab {
 namespace {
@@ -69,8 +70,9 @@ Moments moments_of(const Plan& plan) {
             const uint64_t first = std::max(bucket.begin, plan.first_place(distinct)),
                            last = std::min(bucket.end, plan.first_place(distinct + 1));
             const double size = plan.distinct_sizes()[distinct];
-            plan.check_size(first < last && range.has(size));
-            add(size, static_cast<double>(last - first));
+            plan.check_size(range.has(size));
+            // a size that only exchanged samples have is counted in their own bucket
+            if (first < last) add(size, static_cast<double>(last - first));
         }
         for (std::size_t place = bucket.begin; plan.is_coded() && place < bucket.end; ++place) {
             double sum_of_columns = 0;
@@ -129,7 +131,11 @@ public:
           world_size_(world_size),
           sizes_(moments_of(plan)),
           cost_(plan.cost()),
-          times_left_(std::move(times)) {}
+          times_left_(std::move(times)) {
+        const Exchange exchange(plan);
+        for (std::size_t b = 0; b < plan.buckets().size(); ++b)
+            reachable_.push_back(exchange.reachable(plan.buckets()[b], b));
+    }
 
     /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
@@ -184,7 +190,8 @@ private:
         const double deviation = sum_of(batch.total) / count - sizes_.mean;
         between_ += count * deviation * deviation;
         const Bucket& bucket = plan_.buckets()[static_cast<std::size_t>(batch.bucket)];
-        if (bucket.batch_size > 1) partners_ += count * static_cast<double>(bucket.samples() - 1);
+        const uint64_t reachable = reachable_[static_cast<std::size_t>(batch.bucket)];
+        if (bucket.batch_size > 1) partners_ += count * static_cast<double>(reachable - 1);
 
         mates_.clear();
         for (uint64_t i = 0; i < batch.count; ++i) {
@@ -205,6 +212,7 @@ private:
     Moments sizes_;
     Cost cost_;
     std::vector<uint32_t> times_left_;  ///< that each sample is to appear
+    std::vector<uint64_t> reachable_{};  ///< samples that may be in each bucket
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;

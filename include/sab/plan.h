@@ -191,10 +191,10 @@ typedef struct sab_bucket {
     size_t columns;              /**< number of columns of the sizes */
     const double *lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
-    const double *shortest;      /**< smallest size in it; 0 when it is empty */
-    const double *longest;       /**< largest size in it; 0 when it is empty */
+    const double *shortest;      /**< smallest size in it in some epoch; 0 when it is empty */
+    const double *longest;       /**< largest size in it in some epoch; 0 when it is empty */
     const double *padded_length; /**< `longest`, rounded up to `length_multiples` */
-    const double *total;         /**< sum of its sizes */
+    const double *total;         /**< sum of its sizes, before any exchange */
     double cost;                 /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;            /**< samples in it */
     uint64_t batch_size;         /**< samples in a full batch */

@@ -22,6 +22,24 @@ BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::
     return found;
 }
 
+/// `found`, or buckets of fewer batches that waste less, if samples that are exchanged make up for
+/// it: batch mates meet again no more often than in `found` without exchange.
+BoundaryFinder::Tried with_exchange(BoundaryFinder& finder, BoundaryFinder::Tried found,
+                                    uint64_t fewest, double target,
+                                    const BoundaryFinder::OverheadOf& overhead_of) {
+    const double most = finder.meet_again(found.buckets, false);
+    if (finder.meet_again(found.buckets, true) > 0.9 * most) return found;
+    for (uint64_t batches = found.fewest;;) {
+        batches -= std::max<uint64_t>(1, batches / 4);
+        if (batches < std::max<uint64_t>(fewest, 4)) return found;
+        BoundaryFinder::Tried tried = finder.best_with(batches, target, overhead_of);
+        if (finder.meet_again(tried.buckets, true) > most) return found;
+        if (tried.overhead >= found.overhead) continue;
+        tried.nearest = std::max(target, std::min(found.nearest, tried.overhead));
+        found = std::move(tried);
+    }
+}
+
 /// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions& options,
                                        uint64_t lower_bound, const BoundaryFinder::Waste& singles) {
@@ -42,6 +60,7 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
     if (given > 1)
         return keeps_tails ? with_fewer_at_end(finder, std::move(found), target, overhead_of)
                            : found;
+    if (given == 0) found = with_exchange(finder, std::move(found), range.fewest, target, overhead_of);
     if (given == 0 && found.overhead <= target) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
     // total. Padding of up to a quarter leaves no more to save.

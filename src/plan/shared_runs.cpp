@@ -70,38 +70,54 @@ std::vector<uint32_t> size_classes(const CodedSamples& samples) {
 
 }  // namespace
 
+std::vector<SharedRun> runs_across(const SizeCounts& counts, std::span<const uint64_t> borders,
+                                   const std::function<double(double)>& padded) {
+    const std::span<const double> sizes = counts.distinct_sizes;
+    std::vector<SharedRun> runs;
+    std::size_t high = 0;  // the first distinct size above those of the class at the border
+    uint64_t begin = 0, end = 0;
+    for (std::size_t i = 1; i + 1 < borders.size(); ++i) {
+        const std::size_t at = counts.distinct_at(borders[i]);
+        if (at >= high) {
+            std::size_t low = at;
+            const double length = padded(sizes[at]);
+            while (low > 0 && padded(sizes[low - 1]) == length) --low;
+            for (high = at + 1; high < sizes.size() && padded(sizes[high]) == length;) ++high;
+            // What lies outside the buckets is not exchanged.
+            begin = std::max(borders.front(), counts.first_places[low]);
+            end = std::min(borders.back(), counts.first_places[high]);
+        }
+        // A class may also begin at the border.
+        if (begin < borders[i] && (runs.empty() || runs.back().begin != begin))
+            runs.push_back({begin, end, runs.size()});
+    }
+    return runs;
+}
+
 void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, PlanArrays& arrays) {
     if (!are_exchanged(arrays.facts)) return;
     std::vector<std::size_t> filled;
     for (std::size_t b = 0; b < arrays.buckets.size(); ++b)
         if (arrays.buckets[b].samples() > 0) filled.push_back(b);
     std::ranges::sort(filled, {}, [&](std::size_t b) { return arrays.buckets[b].begin; });
-    const uint64_t all_begin = arrays.buckets[filled.front()].begin,
-                   all_end = arrays.buckets[filled.back()].end;
-    const std::span<const double> sizes = counts.distinct_sizes;
-    std::size_t low = 0, high = 0;  // the distinct sizes of the class at the border
-    for (std::size_t i = 1; i < filled.size(); ++i) {
-        Bucket &below = arrays.buckets[filled[i - 1]], &above = arrays.buckets[filled[i]];
-        const std::size_t at = counts.distinct_at(above.begin);
-        if (at >= high) {
-            const double padded = batch_sizes.padded(sizes[at], 0);
-            const auto is_alike = [&](std::size_t distinct) {
-                return batch_sizes.padded(sizes[distinct], 0) == padded;
-            };
-            for (low = at; low > 0 && is_alike(low - 1);) --low;
-            for (high = at + 1; high < sizes.size() && is_alike(high);) ++high;
+    std::vector<uint64_t> borders;
+    for (const std::size_t b : filled) borders.push_back(arrays.buckets[b].begin);
+    borders.push_back(arrays.buckets[filled.back()].end);
+    arrays.shared_runs = runs_across(
+        counts, borders, [&](double size) { return batch_sizes.padded(size, 0); });
+    std::size_t next = 0;
+    for (const SharedRun& run : arrays.shared_runs) {
+        const std::size_t first = counts.distinct_at(run.begin),
+                          last = counts.distinct_at(run.end - 1);
+        while (arrays.buckets[filled[next]].end <= run.begin) ++next;
+        for (std::size_t i = next; i < filled.size(); ++i) {
+            Bucket& bucket = arrays.buckets[filled[i]];
+            if (bucket.begin >= run.end) break;
+            bucket.distinct_begin = std::min(bucket.distinct_begin, static_cast<uint32_t>(first));
+            bucket.distinct_end = std::max(bucket.distinct_end, static_cast<uint32_t>(last) + 1);
+            widen(arrays, filled[i], 0, 1, counts.distinct_sizes[first],
+                  counts.distinct_sizes[last]);
         }
-        // What lies outside the buckets is not exchanged.
-        const uint64_t begin = std::max(all_begin, counts.first_places[low]),
-                       end = std::min(all_end, counts.first_places[high]);
-        if (begin == above.begin) continue;  // the class begins here
-        std::vector<SharedRun>& runs = arrays.shared_runs;
-        if (runs.empty() || runs.back().begin != begin) runs.push_back({begin, end, runs.size()});
-        const std::size_t first = counts.distinct_at(begin), last = counts.distinct_at(end - 1);
-        below.distinct_end = std::max(below.distinct_end, static_cast<uint32_t>(last) + 1);
-        above.distinct_begin = static_cast<uint32_t>(first);
-        for (const std::size_t b : {filled[i - 1], filled[i]})
-            widen(arrays, b, 0, 1, sizes[first], sizes[last]);
     }
 }
 

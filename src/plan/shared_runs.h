@@ -1,6 +1,7 @@
 #pragma once
 /// Which samples each epoch exchanges: those of equal size that lie in several buckets.
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,11 @@
 #include "plan/sorted.h"
 
 namespace sab {
+
+/// The runs in an order by size that cross borders between buckets. `borders`: where these begin,
+/// ascending, and the end of the last one. `padded`: the padded length of a size.
+std::vector<SharedRun> runs_across(const SizeCounts& counts, std::span<const uint64_t> borders,
+                                   const std::function<double(double)>& padded);
 
 /// Of a plan whose samples are in one order by size. Its buckets get the sizes that exchanged
 /// samples may bring.

@@ -1,7 +1,6 @@
 #include "sampler/exchange.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace sab {
@@ -43,16 +42,6 @@ uint64_t Exchange::place(std::size_t size_class, uint64_t member) const {
         std::span(runs_).subspan(of.first_run, of.end_run - of.first_run);
     const Run& own = *std::prev(std::ranges::upper_bound(runs, member, {}, &Run::first));
     return own.begin + (member - own.first);
-}
-
-uint64_t Exchange::reachable(const Bucket& bucket, std::size_t number) const {
-    uint64_t count = bucket.samples();
-    std::set<std::size_t> seen;
-    for (const Part& part : parts(number)) {
-        count -= part.end - part.begin;
-        if (seen.insert(part.size_class).second) count += classes_[part.size_class].count;
-    }
-    return count;
 }
 
 void Exchange::to_places(std::size_t size_class, std::span<uint32_t> members) const {

@@ -29,6 +29,7 @@ public:
                                          first_parts_[bucket + 1] - first_parts_[bucket]);
     }
     std::size_t classes() const { return classes_.size(); }
+    uint64_t count(std::size_t size_class) const { return classes_[size_class].count; }
     Permutation permutation(std::size_t size_class, const EpochOptions& of) const {
         return {classes_[size_class].count,
                 permutation_key(of.seed, of.epoch, Purpose::sizes, size_class)};
@@ -42,8 +43,6 @@ public:
     /// The place of a member.
     uint64_t place(std::size_t size_class, uint64_t member) const;
 
-    /// How many samples may be in the bucket with this number, in some epoch.
-    uint64_t reachable(const Bucket& bucket, std::size_t number) const;
     /// What fill() needs room for.
     struct Room {
         std::vector<uint32_t> part_of, members, where;

@@ -108,6 +108,45 @@ double equal_pairs(std::vector<uint32_t>& numbers) {
     return pairs;
 }
 
+/// How many others a sample can share a batch with in some epoch: the mean over the places of each
+/// bucket. A sample that is exchanged comes to all buckets of its class.
+std::vector<double> possible_mates(const Plan& plan) {
+    const Exchange exchange(plan);
+    const std::span<const Bucket> buckets = plan.buckets();
+    std::vector<std::vector<std::size_t>> buckets_of(exchange.classes());
+    std::vector<uint64_t> own(buckets.size());  // samples that stay in the bucket
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        own[b] = buckets[b].samples();
+        for (const Exchange::Part& part : exchange.parts(b)) {
+            own[b] -= part.end - part.begin;
+            std::vector<std::size_t>& known = buckets_of[part.size_class];
+            if (buckets[b].batch_size > 1 && (known.empty() || known.back() != b))
+                known.push_back(b);
+        }
+    }
+    const auto mates_in = [&](std::span<const std::size_t> where) {
+        uint64_t count = 0;
+        std::set<std::size_t> classes;
+        for (const std::size_t b : where) {
+            count += own[b];
+            for (const Exchange::Part& part : exchange.parts(b)) classes.insert(part.size_class);
+        }
+        for (const std::size_t k : classes) count += exchange.count(k);
+        return count > 0 ? static_cast<double>(count - 1) : 0;
+    };
+    std::vector<double> of_class, of_bucket;
+    for (const std::vector<std::size_t>& where : buckets_of) of_class.push_back(mates_in(where));
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        double sum = buckets[b].batch_size > 1
+                         ? static_cast<double>(own[b]) * mates_in(std::span(&b, 1))
+                         : 0;
+        for (const Exchange::Part& part : exchange.parts(b))
+            sum += static_cast<double>(part.end - part.begin) * of_class[part.size_class];
+        of_bucket.push_back(sum / std::max(1.0, static_cast<double>(buckets[b].samples())));
+    }
+    return of_bucket;
+}
+
 /// The part of a report that no epoch changes.
 sab_plan_report report_of(const PlanFacts& facts) {
     sab_plan_report report{};
@@ -131,11 +170,8 @@ public:
           world_size_(world_size),
           sizes_(moments_of(plan)),
           cost_(plan.cost()),
-          times_left_(std::move(times)) {
-        const Exchange exchange(plan);
-        for (std::size_t b = 0; b < plan.buckets().size(); ++b)
-            reachable_.push_back(exchange.reachable(plan.buckets()[b], b));
-    }
+          times_left_(std::move(times)),
+          possible_mates_(possible_mates(plan)) {}
 
     /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
@@ -189,9 +225,7 @@ private:
         shapes_.emplace(batch.count, batch.padded_length);
         const double deviation = sum_of(batch.total) / count - sizes_.mean;
         between_ += count * deviation * deviation;
-        const Bucket& bucket = plan_.buckets()[static_cast<std::size_t>(batch.bucket)];
-        const uint64_t reachable = reachable_[static_cast<std::size_t>(batch.bucket)];
-        if (bucket.batch_size > 1) partners_ += count * static_cast<double>(reachable - 1);
+        partners_ += count * possible_mates_[static_cast<std::size_t>(batch.bucket)];
 
         mates_.clear();
         for (uint64_t i = 0; i < batch.count; ++i) {
@@ -212,7 +246,7 @@ private:
     Moments sizes_;
     Cost cost_;
     std::vector<uint32_t> times_left_;  ///< that each sample is to appear
-    std::vector<uint64_t> reachable_{};  ///< samples that may be in each bucket
+    std::vector<double> possible_mates_;  ///< by bucket
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;

@@ -128,7 +128,9 @@ typedef struct sab_plan_options {
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
      *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
-     *  a quarter more than the least found.
+     *  a quarter more than the least found. Samples padded to the same length are exchanged between
+     *  buckets. Where this makes up for it, buckets are smaller again, down to 4 batches: batch
+     *  mates then meet again no more often than in the larger buckets without exchange.
      *
      *  Small data, and few samples that are much longer than others, may have no room for so many.
      *  Buckets are then of any number of batches down to 1, or a tail only, where that saves more

@@ -50,7 +50,9 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOpti
     for (const SharedRun& run : plan_->shared_runs()) {
         run_begins_.push_back(run.begin);
         const uint64_t count = run.end - run.begin;
-        runs_.push_back({run.begin, run.end, std::exchange(members[run.size_class], members[run.size_class] + count), run.size_class});
+        runs_.push_back({run.begin, run.end,
+                         std::exchange(members[run.size_class], members[run.size_class] + count),
+                         run.size_class});
     }
     std::vector<BucketOrder> all(plan_->buckets().size());
     for (std::size_t b = 0; b < all.size(); ++b) {

@@ -60,7 +60,8 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
     if (given > 1)
         return keeps_tails ? with_fewer_at_end(finder, std::move(found), target, overhead_of)
                            : found;
-    if (given == 0) found = with_exchange(finder, std::move(found), range.fewest, target, overhead_of);
+    if (given == 0)
+        found = with_exchange(finder, std::move(found), range.fewest, target, overhead_of);
     if (given == 0 && found.overhead <= target) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
     // total. Padding of up to a quarter leaves no more to save.

@@ -57,9 +57,10 @@ struct SectionKind {
 constexpr SectionKind section_kinds[section_count] = {
     {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
     {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
-    {"lengths", sizeof(double)},  {"shared runs", sizeof(SharedRun)}, {"distinct sizes", sizeof(double)},
-    {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
-    {"codes", sizeof(uint32_t)},         {"page checksums", sizeof(uint64_t)}};
+    {"lengths", sizeof(double)},         {"shared runs", sizeof(SharedRun)},
+    {"distinct sizes", sizeof(double)},  {"first offsets", sizeof(uint32_t)},
+    {"order", sizeof(uint32_t)},         {"codes", sizeof(uint32_t)},
+    {"page checksums", sizeof(uint64_t)}};
 
 using Sections = std::array<std::span<const std::byte>, section_count>;
 
@@ -80,7 +81,8 @@ struct PlanHeader {
 
 // The bytes are a format: a change of layout needs a new version.
 static_assert(sizeof(PlanHeader) == 352 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
-              sizeof(SharedRun) == 24 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
+              sizeof(SharedRun) == 24 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
+              sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;
@@ -342,10 +344,10 @@ const PlanBuckets& Plan::known_buckets() const {
         read_ahead(std::as_bytes(lengths_));
         read_ahead(std::as_bytes(shared_runs_));
         // Copied before it is verified: a mapped file may change at any time.
-        auto read = std::make_unique<PlanBuckets>(
-            PlanBuckets{{buckets_.begin(), buckets_.end()},
-                        {lengths_.begin(), lengths_.end()},
-                        {shared_runs_.begin(), shared_runs_.end()}});
+        auto read =
+            std::make_unique<PlanBuckets>(PlanBuckets{{buckets_.begin(), buckets_.end()},
+                                                      {lengths_.begin(), lengths_.end()},
+                                                      {shared_runs_.begin(), shared_runs_.end()}});
         const ImageRefusal refuse(kind_of(is_counted()), name_);
         const std::span<const std::byte> sections[] = {std::as_bytes(std::span(read->buckets)),
                                                        std::as_bytes(std::span(read->lengths)),
@@ -584,7 +586,8 @@ bool Plan::has_own_sizes(std::size_t number) const {
     }
     const SizeRange range = size_range(number);
     uint64_t begin = bucket.begin, end = bucket.end;  // with the samples that it shares
-    if (const SharedRun* const run = shared_run_at(bucket.begin)) begin = std::min(begin, run->begin);
+    if (const SharedRun* const run = shared_run_at(bucket.begin))
+        begin = std::min(begin, run->begin);
     if (const SharedRun* const run = shared_run_at(bucket.end - 1)) end = std::max(end, run->end);
     return first_place(bucket.distinct_begin) <= begin &&
            first_place(bucket.distinct_begin + 1) > begin &&

@@ -62,8 +62,7 @@ std::vector<uint32_t> size_classes(const CodedSamples& samples) {
         std::iota(sorted.begin(), sorted.end(), first);
         std::ranges::sort(sorted, [&](uint32_t a, uint32_t b) { return compare(a, b) < 0; });
         for (std::size_t i = 1; i < sorted.size(); ++i)
-            if (compare(sorted[i - 1], sorted[i]) == 0)
-                classes[sorted[i]] = classes[sorted[i - 1]];
+            if (compare(sorted[i - 1], sorted[i]) == 0) classes[sorted[i]] = classes[sorted[i - 1]];
     }
     return classes;
 }
@@ -103,8 +102,8 @@ void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, PlanArr
     std::vector<uint64_t> borders;
     for (const std::size_t b : filled) borders.push_back(arrays.buckets[b].begin);
     borders.push_back(arrays.buckets[filled.back()].end);
-    arrays.shared_runs = runs_across(
-        counts, borders, [&](double size) { return batch_sizes.padded(size, 0); });
+    arrays.shared_runs =
+        runs_across(counts, borders, [&](double size) { return batch_sizes.padded(size, 0); });
     std::size_t next = 0;
     for (const SharedRun& run : arrays.shared_runs) {
         const std::size_t first = counts.distinct_at(run.begin),

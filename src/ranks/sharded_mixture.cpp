@@ -80,7 +80,7 @@ public:
     const Piece& piece(std::size_t batch) const { return pieces_[batch]; }
     /// Places in the plan's order of the samples of a batch.
     std::span<const uint32_t> places(std::size_t batch, const EpochOptions& of,
-                                      std::vector<uint32_t>& room) const {
+                                     std::vector<uint32_t>& room) const {
         const Piece& piece = pieces_[batch];
         room.resize(piece.count);
         if (piece.count == 0) return room;

@@ -54,7 +54,8 @@ namespace {
 class BucketSequence : public CostOrderedSequence {
 public:
     explicit BucketSequence(std::shared_ptr<const Plan> plan)
-        : reader_(std::move(plan)), classes_(bucket_classes(reader_.plan())),
+        : reader_(std::move(plan)),
+          classes_(bucket_classes(reader_.plan())),
           exchange_(std::make_shared<const Exchange>(reader_.plan())) {
         order_ = cost_order(classes_);
     }

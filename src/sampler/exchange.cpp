@@ -38,8 +38,7 @@ Exchange::Exchange(const Plan& plan) {
 
 uint64_t Exchange::place(std::size_t size_class, uint64_t member) const {
     const Class& of = classes_[size_class];
-    const auto runs =
-        std::span(runs_).subspan(of.first_run, of.end_run - of.first_run);
+    const auto runs = std::span(runs_).subspan(of.first_run, of.end_run - of.first_run);
     const Run& own = *std::prev(std::ranges::upper_bound(runs, member, {}, &Run::first));
     return own.begin + (member - own.first);
 }
@@ -50,38 +49,11 @@ void Exchange::to_places(std::size_t size_class, std::span<uint32_t> members) co
         const auto begin = static_cast<uint32_t>(runs_[of.first_run].begin);
         for (uint32_t& member : members) member += begin;
     } else {
-        for (uint32_t& member : members)
-            member = static_cast<uint32_t>(place(size_class, member));
+        for (uint32_t& member : members) member = static_cast<uint32_t>(place(size_class, member));
     }
 }
 
-/// Exchanges those of the places that are in the part.
-void Exchange::exchange(const Part& part, const EpochOptions& of,
-                        std::span<uint32_t> places) const {
-    constexpr std::size_t block = 1024;
-    uint32_t members[block];
-    uint16_t where[block];
-    const auto begin = static_cast<uint32_t>(part.begin),
-               count = static_cast<uint32_t>(part.end - part.begin),
-               first = static_cast<uint32_t>(part.first);
-    const Permutation permutation = this->permutation(part.size_class, of);
-    for (; !places.empty(); places = places.subspan(std::min(block, places.size()))) {
-        const std::size_t size = std::min(block, places.size());
-        std::size_t found = 0;
-        for (std::size_t i = 0; i < size; ++i) {
-            const uint32_t offset = places[i] - begin;  // beyond `count` if it is before the part
-            members[found] = first + offset;
-            where[found] = static_cast<uint16_t>(i);
-            found += offset < count;
-        }
-        const std::span<uint32_t> own(members, found);
-        permutation.map(own);
-        to_places(part.size_class, own);
-        for (std::size_t k = 0; k < found; ++k) places[where[k]] = own[k];
-    }
-}
-
-/// The same of many parts, of which several may be of one class.
+/// Exchanges the places that are in parts, of which several may be of one class.
 void Exchange::exchange(std::span<const Part> parts, const EpochOptions& of,
                         std::span<uint32_t> places, Room& room) const {
     const auto count = static_cast<uint32_t>(places.size());
@@ -103,12 +75,13 @@ void Exchange::exchange(std::span<const Part> parts, const EpochOptions& of,
         if (part == parts.size()) continue;
         const std::size_t k = room.ends[part]++;
         room.where[k] = i;
-        room.members[k] = static_cast<uint32_t>(parts[part].first + (places[i] - parts[part].begin));
+        room.members[k] =
+            static_cast<uint32_t>(parts[part].first + (places[i] - parts[part].begin));
     }
     for (std::size_t part = 0, first = 0; part < parts.size(); first = room.ends[part++]) {
         const auto own = std::span(room.members).subspan(first, room.ends[part] - first);
         if (own.empty()) continue;
-        permutation(parts[part].size_class, of).map(own);
+        permutation(parts[part].size_class, of).map({0, ~uint32_t{0}, 0, 0}, own);
         to_places(parts[part].size_class, own);
         for (std::size_t k = 0; k < own.size(); ++k) places[room.where[first + k]] = own[k];
     }
@@ -125,9 +98,18 @@ void Exchange::fill(const Bucket& bucket, std::size_t number, uint64_t key, cons
     Permutation(bucket.samples(), key).fill(first, out);
     const auto begin = static_cast<uint32_t>(bucket.begin);
     for (uint32_t& place : out) place += begin;
-    if (own.size() > 2 || (own.size() == 2 && own[0].size_class == own[1].size_class))
-        return exchange(own, of, out, room);
-    for (const Part& part : own) exchange(part, of, out);
+    const auto is_simple = [&](const Part& part) {
+        return classes_[part.size_class].end_run - classes_[part.size_class].first_run == 1;
+    };
+    if (own.size() > 2 || !std::ranges::all_of(own, is_simple)) return exchange(own, of, out, room);
+    // The order is by size, so no two parts are of one class.
+    for (const Part& part : own) {
+        const Permutation::Range range{
+            static_cast<uint32_t>(part.begin), static_cast<uint32_t>(part.end - part.begin),
+            static_cast<uint32_t>(part.first),
+            static_cast<uint32_t>(runs_[classes_[part.size_class].first_run].begin)};
+        permutation(part.size_class, of).map(range, out);
+    }
 }
 
 }  // namespace sab

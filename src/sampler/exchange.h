@@ -63,7 +63,6 @@ private:
         std::size_t first_run = 0, end_run = 0;
     };
     void to_places(std::size_t size_class, std::span<uint32_t> members) const;
-    void exchange(const Part& part, const EpochOptions& of, std::span<uint32_t> places) const;
     void exchange(std::span<const Part> parts, const EpochOptions& of, std::span<uint32_t> places,
                   Room& room) const;
 

@@ -27,8 +27,8 @@ constexpr std::size_t prefetch_distance = 256;
 constexpr std::size_t most_expected = std::size_t{1} << 16;
 
 /// Reads the indices at the places. Returns whether all are at most `last`.
-bool look_up(const uint32_t* order, std::span<const uint32_t> places, int64_t last,
-             bool prefetches, int64_t* indices) {
+bool look_up(const uint32_t* order, std::span<const uint32_t> places, int64_t last, bool prefetches,
+             int64_t* indices) {
     // A sum of sign bits: neither a branch nor a maximum, whose latency would be that of the loop.
     int64_t differences = 0;
     const auto read = [&](std::size_t i) {
@@ -73,7 +73,7 @@ double PlanReader::total_of_one(const Bucket& bucket, const SizeRange& range,
     if (places.empty()) return 0;
     const std::span<const double> sizes = plan_->distinct_sizes();
     const uint32_t distinct_count = bucket.distinct_end - bucket.distinct_begin;
-    constexpr uint32_t few = 8;
+    constexpr uint32_t few = 32;
     bool is_sound = true;
     double total = 0;
     if (distinct_count == 1 || (plan_->facts().whole_sizes && distinct_count <= few)) {
@@ -161,7 +161,8 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> places, Pe
     for (const uint32_t place : places) {
         read_ahead(std::as_bytes(plan_->order().subspan(place, 1)));
         if (plan_->is_coded())
-            read_ahead(std::as_bytes(plan_->codes().subspan(std::size_t{place} * columns, columns)));
+            read_ahead(
+                std::as_bytes(plan_->codes().subspan(std::size_t{place} * columns, columns)));
     }
 }
 
@@ -169,8 +170,7 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> places, Pe
 [[gnu::noinline]] void PlanReader::verify_order(const Bucket& bucket,
                                                 std::span<const uint32_t> places) const {
     if (is_first_) expect(bucket, places);
-    for (const uint32_t place : places)
-        plan_->verify(plan_->order().subspan(place, 1));
+    for (const uint32_t place : places) plan_->verify(plan_->order().subspan(place, 1));
 }
 
 PerColumn PlanReader::total(std::size_t index, std::span<const uint32_t> places) const {
@@ -187,8 +187,8 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch
     const std::span<int64_t> indices = batch.room(places.size());
     const std::span<const uint32_t> order = plan_->order();
     if (plan_->is_mapped()) verify_order(bucket, places);
-    if (!look_up(order.data(), places, last, order.size() >= prefetch_from,
-                 indices.data())) [[unlikely]]
+    if (!look_up(order.data(), places, last, order.size() >= prefetch_from, indices.data()))
+        [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));
     batch.bucket = places.empty() ? -1 : static_cast<int64_t>(index);
     batch.id = bucket.id;

@@ -245,7 +245,7 @@ private:
     uint64_t world_size_;
     Moments sizes_;
     Cost cost_;
-    std::vector<uint32_t> times_left_;  ///< that each sample is to appear
+    std::vector<uint32_t> times_left_;    ///< that each sample is to appear
     std::vector<double> possible_mates_;  ///< by bucket
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;

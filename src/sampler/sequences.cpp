@@ -54,8 +54,8 @@ private:
         const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
         places_.resize(count);
         for (uint64_t i = 0; i < count; ++i)
-            places_[i] = static_cast<uint32_t>(bucket.begin +
-                                               (slice.first + first + i) % bucket.samples());
+            places_[i] =
+                static_cast<uint32_t>(bucket.begin + (slice.first + first + i) % bucket.samples());
         return places_;
     }
 

@@ -1284,10 +1284,9 @@ static void find_sections(const unsigned char *image, size_t size, struct sectio
                               (numbers[2] + 1) * 4,
                               numbers[6] * 4,
                               8};
-    const char *const names[] = {"columns",       "budgets", "cost terms",
-                                 "buckets",       "lengths", "shared runs",
-                                 "distinct sizes", "first offsets", "order",
-                                 "page checksums"};
+    const char *const names[] = {"columns", "budgets",       "cost terms",     "buckets",
+                                 "lengths", "shared runs",   "distinct sizes", "first offsets",
+                                 "order",   "page checksums"};
     size_t offset = 352;
     for (int i = 0; i < 10; offset += bytes[i++]) {
         sections[i].name = names[i];

@@ -130,7 +130,9 @@ typedef struct sab_plan_options {
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
      *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
-     *  a quarter more than the least found.
+     *  a quarter more than the least found. Samples padded to the same length are exchanged between
+     *  buckets. Where this makes up for it, buckets are smaller again, down to 4 batches: batch
+     *  mates then meet again no more often than in the larger buckets without exchange.
      *
      *  Small data, and few samples that are much longer than others, may have no room for so many.
      *  Buckets are then of any number of batches down to 1, or a tail only, where that saves more
@@ -194,10 +196,10 @@ typedef struct sab_bucket {
     size_t columns;              /**< number of columns of the sizes */
     const double *lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
-    const double *shortest;      /**< smallest size in it; 0 when it is empty */
-    const double *longest;       /**< largest size in it; 0 when it is empty */
+    const double *shortest;      /**< smallest size in it in some epoch; 0 when it is empty */
+    const double *longest;       /**< largest size in it in some epoch; 0 when it is empty */
     const double *padded_length; /**< `longest`, rounded up to `length_multiples` */
-    const double *total;         /**< sum of its sizes */
+    const double *total;         /**< sum of its sizes, before any exchange */
     double cost;                 /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;            /**< samples in it */
     uint64_t batch_size;         /**< samples in a full batch */

@@ -235,8 +235,10 @@ typedef struct sab_sampler_options {
  * of what the epoch began with: world size, micro-batches and `costliest_first`.
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
- * permutations (order version 3), so nothing is shuffled in memory. The smaller last batches of
- * buckets are placed where they change the balance of a step least.
+ * permutations (order version 3), so nothing is shuffled in memory. Samples that are padded to the
+ * same lengths and lie in several buckets are exchanged first, which changes neither padding nor
+ * the sizes of batches. The smaller last batches of buckets are placed where they change the
+ * balance of a step least.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank

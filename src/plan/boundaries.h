@@ -58,6 +58,8 @@ public:
 
     using Tried = Automatic<std::vector<BucketRange>>;
     using OverheadOf = std::function<double(const std::vector<BucketRange>&)>;
+    /// by_fewest_batches(), or equal buckets where these waste less and the others miss the target.
+    Tried best_with(uint64_t batches, double target, const OverheadOf& overhead_of);
     /// Buckets of whole batches with an overhead of at most `target`: see find_automatic().
     Tried automatic(double target, uint64_t fewest, uint64_t most, const OverheadOf& overhead_of,
                     const Progress& progress);
@@ -99,6 +101,9 @@ public:
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
     Waste waste(const std::vector<BucketRange>& ranges) const;
+    /// The expected share of the pairs of batch mates that are mates in the next epoch, too.
+    /// `are_exchanged`: samples that are padded to the same length, and lie in several buckets.
+    double meet_again(const std::vector<BucketRange>& ranges, bool are_exchanged) const;
     /// The samples of [begin, end) as batches of one.
     Waste waste_of_singles(uint64_t begin, uint64_t end) const;
 

@@ -8,6 +8,7 @@
 #include "base/sorting.h"
 #include "plan/plan_builder.h"
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 
@@ -274,6 +275,7 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
     PlanFacts& facts = arrays.facts;
     facts = facts_of(samples.batch_sizes(), points.count);
     std::vector<Stretch> order;
+    std::vector<Draft> drafts;
     uint64_t place = 0;
     Divided divided = best_divided(samples, divide);
     facts.lower_bound = divided.lower_bound;
@@ -286,12 +288,14 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
             add_bucket(samples, draft, place, arrays);
             place += draft.samples();
             order.insert(order.end(), draft.stretches.begin(), draft.stretches.end());
+            drafts.push_back(std::move(draft));
         }
     }
     if (place == 0 && samples.options().min_batch_size > 1)
         refuse_fewest(points.count, samples.options());
     if (place == 0) refuse_all(points.count, samples.batch_sizes());
     facts.skipped = points.count - place;
+    share_runs(samples, drafts, arrays);
     order.insert(order.end(), skipped.begin(), skipped.end());
     if (points.order != nullptr)
         write_order(samples, order, arrays);

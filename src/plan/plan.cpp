@@ -76,6 +76,7 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& option
         [&] { return std::make_unique<const PlanBuckets>(static_cast<PlanBuckets&&>(made)); });
     plan->buckets_ = buckets.buckets;
     plan->lengths_ = buckets.lengths;
+    plan->shared_runs_ = buckets.shared_runs;
     const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     plan->facts_ = arrays->facts;
     plan->names_ = arrays->names;

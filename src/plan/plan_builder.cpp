@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 namespace {
@@ -42,6 +43,24 @@ uint64_t hold_fewest(std::vector<BucketRange>& ranges, const PlanOptions& option
     return left_out;
 }
 
+/// `found`, or buckets of fewer batches that waste less, if samples that are exchanged make up for
+/// it: batch mates meet again no more often than in `found` without exchange.
+BoundaryFinder::Tried with_exchange(BoundaryFinder& finder, BoundaryFinder::Tried found,
+                                    uint64_t fewest, double target,
+                                    const BoundaryFinder::OverheadOf& overhead_of) {
+    const double most = finder.meet_again(found.buckets, false);
+    if (finder.meet_again(found.buckets, true) > 0.9 * most) return found;
+    for (uint64_t batches = found.fewest;;) {
+        batches -= std::max<uint64_t>(1, batches / 4);
+        if (batches < std::max<uint64_t>(fewest, 4)) return found;
+        BoundaryFinder::Tried tried = finder.best_with(batches, target, overhead_of);
+        if (finder.meet_again(tried.buckets, true) > most) return found;
+        if (tried.overhead >= found.overhead) continue;
+        tried.nearest = std::max(target, std::min(found.nearest, tried.overhead));
+        found = std::move(tried);
+    }
+}
+
 /// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions& options,
                                        uint64_t lower_bound, const Waste& singles) {
@@ -63,6 +82,8 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions
         return least_tail == 1
                    ? with_fewer_at_end(finder, std::move(found), given, target, overhead_of)
                    : found;
+    if (given == 0)
+        found = with_exchange(finder, std::move(found), range.fewest, target, overhead_of);
     const bool is_met = found.overhead <= target;
     if (given == 0 && is_met) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
@@ -314,6 +335,7 @@ PlanArrays PlanBuilder::make(std::string name) const {
     const std::vector<BucketRange> found = ranges(own_finder, arrays.facts, waste);
     if (found.empty()) refuse_fewest(count_, options());
     for (std::size_t i = 0; i < found.size(); ++i) add_bucket(own_finder, found[i], i, arrays);
+    share_runs(counts_, batch_sizes_, arrays);
     return arrays;
 }
 

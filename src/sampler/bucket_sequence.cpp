@@ -1,12 +1,14 @@
 /// The bucket order, version 3; see README.md in this folder.
 ///
-/// The samples of a batch are a range of the bucket's permutation. CostOrder orders the batches.
+/// The samples of a batch are a range of the bucket's permutation, after Exchange. CostOrder orders
+/// the batches.
 #include <algorithm>
 
 #include "base/guard.h"
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
+#include "sampler/exchange.h"
 #include "sampler/mixed_buckets.h"
 #include "sampler/mixed_sequence.h"
 
@@ -52,7 +54,9 @@ namespace {
 class BucketSequence : public CostOrderedSequence {
 public:
     explicit BucketSequence(std::shared_ptr<const Plan> plan)
-        : reader_(std::move(plan)), classes_(bucket_classes(reader_.plan())) {
+        : reader_(std::move(plan)),
+          classes_(bucket_classes(reader_.plan())),
+          exchange_(std::make_shared<const Exchange>(reader_.plan())) {
         order_ = cost_order(classes_);
     }
 
@@ -77,13 +81,13 @@ public:
         const uint64_t samples = classes_[batch_class].batches.samples;
         if (!reader_.plan().is_coded() && bucket.distinct_end - bucket.distinct_begin == 1)
             return {static_cast<double>(samples) * reader_.plan().lengths(in).longest[0]};
-        return reader_.total(in, offsets(classes_[batch_class], batch, 0, samples));
+        return reader_.total(in, places(classes_[batch_class], batch, 0, samples));
     }
 
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const auto [batch_class, which] = order_.find(position);
         reader_.read(classes_[batch_class].bucket,
-                     offsets(classes_[batch_class], which, first, count), batch);
+                     places(classes_[batch_class], which, first, count), batch);
     }
 
 private:
@@ -91,20 +95,20 @@ private:
         return classes_[order_.find(position).batch_class];
     }
 
-    /// Places inside the bucket of a batch's samples.
-    std::span<const uint32_t> offsets(const BucketClass& batch_class, uint64_t batch,
-                                      uint64_t first, uint64_t count) const {
-        const uint64_t samples = reader_.plan().buckets()[batch_class.bucket].samples();
-        const Permutation permutation(samples, order_.samples_key(batch_class.bucket));
-        if (offsets_.size() < count) offsets_.resize(count);
-        const std::span<uint32_t> out(offsets_.data(), count);
+    /// Places in the plan's order of a batch's samples.
+    std::span<const uint32_t> places(const BucketClass& batch_class, uint64_t batch, uint64_t first,
+                                     uint64_t count) const {
+        const Bucket& bucket = reader_.plan().buckets()[batch_class.bucket];
+        if (places_.size() < count) places_.resize(count);
+        const std::span<uint32_t> out(places_.data(), count);
         const uint64_t begin = batch_class.first + batch * batch_class.batches.samples + first;
         // Only a batch of SAB_TAIL_WRAP reaches past the end, where it goes on with the bucket's
         // first.
         for (uint64_t done = 0; done < count;) {
-            const uint64_t from = (begin + done) % samples;
-            const uint64_t stretch = std::min(count - done, samples - from);
-            permutation.fill(from, out.subspan(done, stretch));
+            const uint64_t from = (begin + done) % bucket.samples();
+            const uint64_t stretch = std::min(count - done, bucket.samples() - from);
+            exchange_->fill(bucket, batch_class.bucket, order_.samples_key(batch_class.bucket),
+                            order_.epoch_options(), from, out.subspan(done, stretch), room_);
             done += stretch;
         }
         return out;
@@ -112,7 +116,9 @@ private:
 
     PlanReader reader_;
     std::vector<BucketClass> classes_;  ///< by cost, highest first
-    mutable std::vector<uint32_t> offsets_;
+    std::shared_ptr<const Exchange> exchange_;
+    mutable std::vector<uint32_t> places_;
+    mutable Exchange::Room room_;
 };
 
 }  // namespace

@@ -742,9 +742,9 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT_FAILS(sab_plan_write(plan, image, size - 1, &needed), SAB_E_ARGUMENT, "capacity = ");
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
-    image[12] = 10;
+    image[12] = 11;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
-                 "version is 10, this library reads 9");
+                 "version is 11, this library reads 10");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
@@ -1281,23 +1281,24 @@ struct section {
     size_t offset;
 };
 
-static void find_sections(const unsigned char *image, size_t size, struct section sections[9]) {
-    uint64_t numbers[6]; /* budgets, terms, distinct sizes, buckets, runs, samples */
+static void find_sections(const unsigned char *image, size_t size, struct section sections[10]) {
+    uint64_t numbers[7]; /* budgets, terms, distinct sizes, buckets, runs, shared runs, samples */
     memcpy(numbers, image + 32, sizeof numbers);
     const uint64_t bytes[] = {72,
                               numbers[0] * 16,
                               numbers[1] * 48,
                               numbers[3] * 56,
                               numbers[3] * 48,
+                              numbers[5] * 24,
                               numbers[2] * 8,
                               (numbers[2] + 1) * 4,
-                              numbers[5] * 4,
+                              numbers[6] * 4,
                               8};
-    const char *const names[] = {"columns",       "budgets", "cost terms",
-                                 "buckets",       "lengths", "distinct sizes",
-                                 "first offsets", "order",   "page checksums"};
-    size_t offset = 336;
-    for (int i = 0; i < 9; offset += bytes[i++]) {
+    const char *const names[] = {"columns", "budgets",       "cost terms",     "buckets",
+                                 "lengths", "shared runs",   "distinct sizes", "first offsets",
+                                 "order",   "page checksums"};
+    size_t offset = 352;
+    for (int i = 0; i < 10; offset += bytes[i++]) {
         sections[i].name = names[i];
         sections[i].offset = offset;
     }
@@ -1337,7 +1338,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
     EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
     unsigned char *const image = malloc(size);
     EXPECT_OK(sab_plan_write(plan, image, size, &size));
-    struct section sections[9];
+    struct section sections[10];
     find_sections(image, size, sections);
     char path[] = "/tmp/sab_test_XXXXXX";
     close(mkstemp(path));
@@ -1345,12 +1346,12 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
     write_file(path, image, size);
     EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, "header is damaged");
     image[64] ^= 1;
-    for (int i = 0; i < 9; ++i) {
+    for (int i = 0; i < 10; ++i) {
         unsigned char *const byte = image + sections[i].offset + 3;
         *byte ^= 0x80; /* makes numbers of 4 bytes large, and numbers of 8 bytes a little other */
         write_file(path, image, size);
         char message[64] = "do not have their checksum"; /* a page, whose bytes are named */
-        if (i < 5 || i == 8)
+        if (i < 6 || i == 9)
             snprintf(message, sizeof message, "section \"%s\" is damaged", sections[i].name);
         if (i < 3) {
             EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, message);
@@ -1359,7 +1360,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
             EXPECT_FAILS(sab_plan_check(opened), SAB_E_FORMAT, message);
             EXPECT_FAILS(sab_plan_copy_new(opened, &copy), SAB_E_FORMAT, message);
         }
-        if (i == 3 || i == 4) {
+        if (i >= 3 && i < 6) {
             fails_without_buckets(opened, message);
 #ifndef _WIN32
             *byte ^= 0x80;
@@ -1368,7 +1369,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
             *byte ^= 0x80;
 #endif
             sab_plan_free(opened);
-        } else if (i >= 5) {
+        } else if (i >= 6) {
             sab_sampler *const sampler = rank_of(opened, 0, 1);
             sab_batch batch = SAB_BATCH_INIT;
             EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_FORMAT,
@@ -1447,7 +1448,7 @@ static void DamagedByte_OfAMappedPlan_ChangesNoBatch(void) {
         EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
         unsigned char *const image = malloc(size);
         EXPECT_OK(sab_plan_write(plan, image, size, &size));
-        for (size_t at = 336, step = 1; at < size; at += step = (step * 5 + 3) % 2003) {
+        for (size_t at = 352, step = 1; at < size; at += step = (step * 5 + 3) % 2003) {
             image[at] ^= 1;
             write_file(path, image, size);
             image[at] ^= 1;

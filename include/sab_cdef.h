@@ -74,14 +74,18 @@ sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, con
 typedef int32_t sab_null_rule;
 sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
 sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
-sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named);
-sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count, sab_sizes **sizes);
-size_t sab_sizes_column_count(const sab_sizes *sizes);
-const char *sab_sizes_column_name(const sab_sizes *sizes, size_t column);
-const char *sab_sizes_description(const sab_sizes *sizes);
+sab_status sab_sizes_columns_new(const sab_sizes *const *columns, const char *const *names, size_t count, sab_sizes **sizes);
+typedef struct sab_sizes_info {
+ size_t struct_size;
+ size_t count;
+ size_t columns;
+ const char *const *column_names;
+ size_t sources;
+ const char *description;
+} sab_sizes_info;
+sab_status sab_sizes_get_info(const sab_sizes *sizes, sab_sizes_info *info);
 size_t sab_sizes_count(const sab_sizes *sizes);
-sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
-sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first, size_t count, double *values);
+sab_status sab_sizes_get(const sab_sizes *sizes, size_t first, size_t count, double *values);
 void sab_sizes_free(sab_sizes *sizes);
 /* sab/cost.h, stable */
 enum {
@@ -175,13 +179,13 @@ typedef struct sab_plan_info {
  uint64_t lower_bound;
  uint64_t fingerprint;
  double total;
+ const double *limits;
  size_t budget_count;
  size_t columns;
+ const char *const *column_names;
 } sab_plan_info;
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
-sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
-const char *sab_plan_column_name(const sab_plan *plan, size_t column);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
 sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
@@ -463,7 +467,10 @@ typedef struct sab_memory_model_info {
  sab_memory_model_kind kind;
  uint32_t degree;
  size_t feature_count;
+ const char *const *column_names;
  size_t term_count;
+ const double *coefficients;
+ const uint32_t *powers;
  uint64_t measurements;
  double constant;
  double margin;
@@ -474,8 +481,6 @@ typedef struct sab_memory_model_info {
 } sab_memory_model_info;
 sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
-sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
-const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column);
 sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
 sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
@@ -692,7 +697,6 @@ typedef struct sab_mixture_options {
 } sab_mixture_options;
 sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count, const sab_mixture_options *options, sab_sizes **sizes);
 sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count, const sab_mixture_options *options, sab_sizes **mixture);
-size_t sab_mixture_source_count(const sab_sizes *sizes);
 typedef struct sab_mixture_source {
  size_t struct_size;
  const char *name;
@@ -702,7 +706,6 @@ typedef struct sab_mixture_source {
  uint64_t epoch_samples;
 } sab_mixture_source;
 sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch, sab_mixture_source *source);
-sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source, size_t *row);
 sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts, size_t count);
 typedef struct sab_mixture_report {
  size_t struct_size;
@@ -724,17 +727,18 @@ typedef struct sab_histogram_info {
  uint64_t entries;
  double total;
  size_t columns;
+ const char *const *column_names;
  size_t sources;
  uint64_t fingerprint;
+ const double *entry_sizes;
+ const uint64_t *entry_counts;
+ const uint32_t *entry_sources;
 } sab_histogram_info;
 sab_status sab_histogram_new(sab_histogram **histogram);
-sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes);
-sab_status sab_histogram_number(sab_histogram *histogram, const sab_sizes *sizes, uint64_t *numbers);
+sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes, uint64_t *numbers);
 sab_status sab_histogram_merge(sab_histogram *histogram, const sab_histogram *other);
 sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_histogram *other);
 sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info);
-sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes, const uint64_t **counts, const uint32_t **sources);
-const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column);
 sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer, size_t capacity, size_t *size);
 sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram);
 void sab_histogram_free(sab_histogram *histogram);

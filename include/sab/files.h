@@ -18,7 +18,7 @@ extern "C" {
 typedef int32_t sab_missing_rule;
 /** refuse the file; the message has the number of the line */
 #define SAB_MISSING_REFUSE 0
-/** leave the record out; sab_sizes_description() says how many were left out */
+/** leave the record out; sab_sizes_info.description says how many were left out */
 #define SAB_MISSING_SKIP 1
 
 /** How a file is read. */
@@ -73,7 +73,7 @@ typedef struct sab_sizes_file_options {
  * have NaN, integers of any length and half surrogate pairs. An object around the field that is
  * null makes the field null.
  *
- * sab_sizes_description() says how the file was read. Text whose first line is a number holds
+ * sab_sizes_info.description says how the file was read. Text whose first line is a number holds
  * sizes; a later line that is no number is an error. Text with a name and a number on each line is
  * refused unless the file has a name of Kaldi. Text with a number on each line but the first is
  * refused, too. `format` says how to read them. Files of other formats, and text with NUL bytes or

@@ -161,13 +161,6 @@ SAB_API sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *i
                                         const sab_mixture_options *options, sab_sizes **mixture)
     SAB_NOEXCEPT;
 
-/** Number of sources.
- *
- * @param sizes  a handle
- * @return the number of sources; 0 for sizes that are no mixture, and NULL
- */
-SAB_API size_t sab_mixture_source_count(const sab_sizes *sizes) SAB_NOEXCEPT;
-
 /** A source of a mixture in an epoch. */
 typedef struct sab_mixture_source {
     size_t struct_size;     /**< set by SAB_MIXTURE_SOURCE_INIT */
@@ -182,24 +175,13 @@ typedef struct sab_mixture_source {
 /** Facts of a source.
  *
  * @param sizes   a mixture
- * @param index   below sab_mixture_source_count()
+ * @param index   below sab_sizes_info.sources
  * @param epoch   the epoch
  * @param source  filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch,
                                           sab_mixture_source *source) SAB_NOEXCEPT;
-
-/** Where a sample is.
- *
- * @param sizes   a mixture
- * @param index   below sab_sizes_count()
- * @param source  filled on SAB_OK: the number of the source, below sab_mixture_source_count()
- * @param row     filled on SAB_OK: which of the samples of that source it is, from 0
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source,
-                                      size_t *row) SAB_NOEXCEPT;
 
 /** How often each sample appears in an epoch.
  *

@@ -223,10 +223,15 @@ typedef struct sab_plan_info {
     uint64_t fingerprint;
     /** sum of the sizes of the samples not skipped, over all columns */
     double total;
-    /** number of budgets; see sab_plan_get_budget() */
+    /** limits of the budgets that the plan was made with, each in the unit of the budget's cost.
+     *  These numbers and the names belong to the handle */
+    const double *limits;
+    /** number of `limits` */
     size_t budget_count;
-    /** number of columns of the sizes; see sab_plan_column_name() */
+    /** number of columns of the sizes */
     size_t columns;
+    /** one for each column; NULL: they have no names */
+    const char *const *column_names;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info)}
 
@@ -250,25 +255,6 @@ SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) SAB_NOEXCEPT;
-
-/** One of the budgets that the plan was made with.
- *
- * @param plan   a handle
- * @param index  below sab_plan_info.budget_count
- * @param limit  filled on SAB_OK with the limit, in the unit of the budget's cost
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit)
-    SAB_NOEXCEPT;
-
-/** Name of a column of the sizes that the plan was made from.
- *
- * @param plan    a handle
- * @param column  below sab_plan_info.columns
- * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
- *     does not exist
- */
-SAB_API const char *sab_plan_column_name(const sab_plan *plan, size_t column) SAB_NOEXCEPT;
 
 /** One bucket, in ascending order of size; of several columns of the cost of a sample.
  *

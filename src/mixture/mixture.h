@@ -40,7 +40,7 @@ public:
     sab_mixture_source describe(std::size_t source, uint64_t epoch) const;
     std::vector<uint32_t> counts(uint64_t epoch) const;
     /// Which of the samples of its source a sample is.
-    std::size_t row_of(std::size_t sample) const;
+    std::size_t row_of(std::size_t sample) const override;
 
 private:
     struct Source {

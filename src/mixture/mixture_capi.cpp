@@ -53,12 +53,6 @@ sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size
     });
 }
 
-size_t sab_mixture_source_count(const sab_sizes* sizes) noexcept {
-    return !sab::is_handle(sizes) || sizes->impl.choice() == nullptr
-               ? 0
-               : sizes->impl.choice()->sources();
-}
-
 sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t epoch,
                                   sab_mixture_source* source) noexcept {
     return sab::guard([&] {
@@ -68,20 +62,6 @@ sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t
         sab::check(index < mixture.sources(), "index", index,
                    "must be below the number of sources, ", mixture.sources());
         sab::write_result(mixture.describe(index, epoch), source);
-    });
-}
-
-sab_status sab_mixture_locate(const sab_sizes* sizes, size_t index, size_t* source,
-                              size_t* row) noexcept {
-    return sab::guard([&] {
-        sab::require(sizes, "sizes");
-        sab::require(source, "source");
-        sab::require(row, "row");
-        const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
-        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
-                   sizes->impl.count());
-        *row = mixture.row_of(index);
-        *source = mixture.source_of()[index];
     });
 }
 

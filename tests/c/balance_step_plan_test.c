@@ -28,7 +28,7 @@ static sab_sizes *sizes_of_step(const step *s) {
     if (s->columns == 1) return first;
     second = sizes_of(s->sizes[1], s->count);
     const sab_sizes *const columns[2] = {first, second};
-    EXPECT_OK(sab_sizes_columns_new(columns, 2, &all));
+    EXPECT_OK(sab_sizes_columns_new(columns, NULL, 2, &all));
     sab_sizes_free(first);
     sab_sizes_free(second);
     return all;

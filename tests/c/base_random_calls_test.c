@@ -251,9 +251,8 @@ static void call_plan(unsigned choice) {
                                         a_progress(wild_progress, NULL), size));
             break;
         case 2:
-            note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real)));
-            note(sab_sizes_values(*size, below(2), (size_t)any_count(),
-                                  below(4) ? below(65) : SIZE_MAX - below(65), MAYBE(reals)));
+            note(sab_sizes_get(*size, (size_t)any_count(), 1, MAYBE(&real)));
+            note(sab_sizes_get(*size, (size_t)any_count(), below(4) ? below(65) : SIZE_MAX - below(65), MAYBE(reals)));
             break;
         case 3:
             note(sab_bionemo_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(),

@@ -73,7 +73,7 @@ static inline sab_status make_rows(const struct inputs *given, sab_sampler **sam
     sab_packed_options packed = given->packed;
     sab_sizes *columns = NULL;
     if (given->sizes != NULL) {
-        const sab_status made = sab_sizes_columns_new(parts, 2, &columns);
+        const sab_status made = sab_sizes_columns_new(parts, NULL, 2, &columns);
         if (made != SAB_OK) return made;
     }
     packed.capacities = one_count(0), packed.capacity_count = 1;

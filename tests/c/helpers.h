@@ -30,6 +30,17 @@ static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
     return sizes;
 }
 
+/* Sizes of one column with a name. */
+static inline sab_status named_sizes(const sab_sizes *sizes, const char *name, sab_sizes **named) {
+    return sab_sizes_columns_new(&sizes, &name, 1, named);
+}
+
+static inline sab_sizes_info info_of_sizes(const sab_sizes *sizes) {
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    EXPECT_OK(sab_sizes_get_info(sizes, &info));
+    return info;
+}
+
 static inline sab_plan *plan_with(const int32_t *numbers, size_t count,
                                   const sab_plan_options *options) {
     sab_sizes *sizes = sizes_of(numbers, count);

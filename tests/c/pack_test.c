@@ -805,7 +805,7 @@ static void Rows_KeepTheCapacityOfEachColumn(void) {
     sab_sizes *parts[2], *sizes = NULL;
     EXPECT_OK(sab_sizes_new(images, PAIRS, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_new(tokens, PAIRS, SAB_INT32, NULL, &parts[1]));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
     const uint64_t capacities[] = {20, 1500}, zero[] = {20, 0};
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacities = capacities;
@@ -896,7 +896,7 @@ static void Rows_OfSamplesThatFitTogether_AreOne(void) {
             }
         sab_sizes *parts[] = {sizes_of(numbers[0], count), sizes_of(numbers[1], count)};
         sab_sizes *sizes = NULL;
-        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
         const uint64_t all[] = {(uint64_t)sums[0], (uint64_t)sums[1]},
                        more[] = {(uint64_t)(1.5 * sums[0]), (uint64_t)(1.05 * sums[1])},
                        half[] = {(uint64_t)fmax(10000, 0.55 * sums[0]), (uint64_t)(0.6 * sums[1])};
@@ -953,7 +953,7 @@ static void Rows_GiveMatesThatSeldomMeetAgain(void) {
     sab_sizes *parts[2], *sizes = NULL;
     EXPECT_OK(sab_sizes_new(images, MATES, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_new(tokens, MATES, SAB_INT32, NULL, &parts[1]));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
     const uint64_t capacities[] = {20, 1500};
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacities = capacities;

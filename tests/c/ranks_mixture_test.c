@@ -240,7 +240,7 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
     options.all_sources = all;
     options.all_source_count = SOURCES;
     EXPECT_OK(sab_mixture_flat_new(plain, of, 2, &options, &mixture));
-    EXPECT(sab_mixture_source_count(mixture) == SOURCES);
+    EXPECT(info_of_sizes(mixture).sources == SOURCES);
     sab_mixture_source source = SAB_MIXTURE_SOURCE_INIT;
     EXPECT_OK(sab_mixture_get_source(mixture, 2, 0, &source));
     EXPECT(source.id == 7 && source.samples == 1 && source.repeat == 0);

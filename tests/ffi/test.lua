@@ -149,7 +149,7 @@ local function sampler_of(case)
   local columns = {}
   for index, each in ipairs(case.sizes) do columns[index] = sab.new("sab_sizes", "sab_sizes_new", each, case.count, lib.SAB_UINT32, copy) end
   local sizes = columns[1]
-  if #columns > 1 then sizes = sab.new("sab_sizes", "sab_sizes_columns_new", ffi.new("const sab_sizes *[?]", #columns, columns), #columns) end
+  if #columns > 1 then sizes = sab.new("sab_sizes", "sab_sizes_columns_new", ffi.new("const sab_sizes *[?]", #columns, columns), nil, #columns) end
   if case.mixture and #case.mixture > 0 then sizes, kept.mixture = mixture_of(case, sizes) end
   local function plan() return sab.new("sab_plan", "sab_plan_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept, #columns)) end
   local kind = case.sampler[2]
@@ -335,7 +335,7 @@ test("a handle that a function frees is freed after the call", function()
     lib.sab_sizes_free(sizes)
     for _ = 1, 50 do some_sizes() end
     assert(lib.sab_sizes_count(pointer) == 1000) -- the memory is still there
-    sab.check(lib.sab_sizes_get(pointer, 999, seen))
+    sab.check(lib.sab_sizes_get(pointer, 999, 1, seen))
   end
   sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budgets = {100}, progress = progress}))
   assert(seen[0] == 7)

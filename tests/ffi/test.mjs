@@ -98,7 +98,7 @@ function mixtureOf(its, sizes) {
 
 function samplerOf(its) {
   const columns = its.sizes.map((each) => new Handle('sab_sizes', 'sab_sizes_new', each, each.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 })));
-  const together = columns.length === 1 ? columns[0] : new Handle('sab_sizes', 'sab_sizes_columns_new', columns.map(({ pointer }) => pointer), columns.length);
+  const together = columns.length === 1 ? columns[0] : new Handle('sab_sizes', 'sab_sizes_columns_new', columns.map(({ pointer }) => pointer), null, columns.length);
   const sizes = its.mixture?.length ? mixtureOf(its, together) : together;
   const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan, columns.length));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
@@ -231,7 +231,7 @@ test('numbers beyond what a Number holds come back exactly', () => {
 
 const sizeAt = (sizes, index) => {
   const size = [0];
-  check(lib.sab_sizes_get(sizes, index, size));
+  check(lib.sab_sizes_get(sizes, index, 1, size));
   return size[0];
 };
 

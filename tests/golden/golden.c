@@ -318,8 +318,7 @@ static void make_sampler(struct golden_case* c) {
     if (constructor == NULL) die(c->kind, "is not a known sampler");
     c->sab_sizes_handle = c->column_handles[0];
     if (c->columns > 1)
-        check(sab_sizes_columns_new((const sab_sizes* const*)c->column_handles, c->columns,
-                                    &c->sab_sizes_handle),
+        check(sab_sizes_columns_new((const sab_sizes* const*)c->column_handles, NULL, c->columns, &c->sab_sizes_handle),
               c->name);
     if (c->source_count > 0) make_mixture(c);
     make_costs(c, &c->plan_limits);

@@ -237,7 +237,7 @@ static sab_status sizes_progress(void) {
 static sab_status sizes_columns(void) {
     const sab_sizes* columns[] = {sizes_of(three, 3), sizes_of(three, 2)};
     sab_sizes* sizes = NULL;
-    const sab_status status = sab_sizes_columns_new(columns, 2, &sizes);
+    const sab_status status = sab_sizes_columns_new(columns, NULL, 2, &sizes);
     sab_sizes_free((sab_sizes*)columns[0]);
     sab_sizes_free((sab_sizes*)columns[1]);
     return status;

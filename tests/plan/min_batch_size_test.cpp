@@ -33,7 +33,7 @@ Owned<sab_sizes> sizes_of(const std::vector<std::vector<uint32_t>>& columns) {
     }
     if (columns.size() == 1) return std::move(owners[0]);
     sab_sizes* sizes = nullptr;
-    EXPECT_EQ(sab_sizes_columns_new(handles.data(), handles.size(), &sizes), SAB_OK)
+    EXPECT_EQ(sab_sizes_columns_new(handles.data(), nullptr, handles.size(), &sizes), SAB_OK)
         << sab_last_error_message();
     return Owned<sab_sizes>(sizes);
 }

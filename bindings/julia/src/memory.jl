@@ -214,9 +214,9 @@ end
 The names of the columns of a [`MemoryModel`](@ref) of batches; none for columns without a name.
 """
 function columns(model::MemoryModel)
-    facts = info(model)
-    facts.kind == Raw.SAB_MODEL_BATCH || return Symbol[]
-    return GC.@preserve model names_by(column -> Raw.sab_memory_model_column_name(model, column), facts.feature_count - 1)
+    given = facts(model)
+    given.kind == Raw.SAB_MODEL_BATCH || return Symbol[]
+    return GC.@preserve model names_at(given.column_names, given.feature_count - 1)
 end
 
 """
@@ -225,7 +225,8 @@ end
 Facts of a [`MemoryModel`](@ref): `kind`, `degree`, `feature_count`, `term_count`, `measurements`,
 `constant`, `margin`, `coverage`, `residual`, `held_out_residual`, `largest_residual`.
 """
-info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info))
+info(model::MemoryModel) = fields(facts(model))
+facts(model::MemoryModel) = filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info)
 
 """
     terms(model)
@@ -233,11 +234,11 @@ info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(mo
 `(coefficient, powers)` of each term of a [`MemoryModel`](@ref).
 """
 function terms(model::MemoryModel)
-    facts = info(model)
-    return map(1:facts.term_count) do index
-        coefficient, powers = Ref(0.0), Vector{UInt32}(undef, facts.feature_count)
-        check(Raw.sab_memory_model_get_term(model, index - 1, coefficient, powers))
-        (coefficient[], Int.(powers))
+    given = facts(model)
+    width = Int(given.feature_count)
+    return GC.@preserve model map(1:given.term_count) do index
+        powers = [unsafe_load(given.powers, (index - 1) * width + feature) for feature in 1:width]
+        (unsafe_load(given.coefficients, index), Int.(powers))
     end
 end
 

@@ -160,10 +160,8 @@ end
 Where a sample is: the name of its source, and which of the samples of that source it is, from 1.
 """
 function source(mixture::Mixture, index::Integer)
-    checkbounds(mixture.sizes, index)
-    place, row = Ref{Csize_t}(0), Ref{Csize_t}(0)
-    check(Raw.sab_mixture_locate(mixture.sizes, index - 1, place, row))
-    return mixture.names[place[]+1], Int(row[]) + 1
+    number, row = source(mixture.sizes, index)
+    return mixture.names[number], row
 end
 
 """

@@ -80,6 +80,17 @@ mutable struct sab_sizes_options <: Struct
 end
 
 const sab_null_rule = Int32
+
+mutable struct sab_sizes_info <: Struct
+    struct_size::Csize_t
+    count::Csize_t
+    columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
+    sources::Csize_t
+    description::Ptr{UInt8}
+    sab_sizes_info() = zeroed(new())
+end
+
 const SAB_MAX_COST_TERMS = 64
 const SAB_MAX_BUDGETS = 8
 struct sab_cost end
@@ -171,8 +182,10 @@ mutable struct sab_plan_info <: Struct
     lower_bound::UInt64
     fingerprint::UInt64
     total::Float64
+    limits::Ptr{Float64}
     budget_count::Csize_t
     columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     sab_plan_info() = zeroed(new())
 end
 
@@ -439,7 +452,10 @@ mutable struct sab_memory_model_info <: Struct
     kind::sab_memory_model_kind
     degree::UInt32
     feature_count::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     term_count::Csize_t
+    coefficients::Ptr{Float64}
+    powers::Ptr{UInt32}
     measurements::UInt64
     constant::Float64
     margin::Float64
@@ -692,8 +708,12 @@ mutable struct sab_histogram_info <: Struct
     entries::UInt64
     total::Float64
     columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     sources::Csize_t
     fingerprint::UInt64
+    entry_sizes::Ptr{Float64}
+    entry_counts::Ptr{UInt64}
+    entry_sources::Ptr{UInt32}
     sab_histogram_info() = zeroed(new())
 end
 
@@ -1118,22 +1138,14 @@ const _sab_sizes_join_new = Ref(C_NULL)
 sab_sizes_join_new(parts, count, sizes) = ccall(_sab_sizes_join_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), parts, count, sizes)
 const _sab_sizes_locate = Ref(C_NULL)
 sab_sizes_locate(sizes, index, part, row) = ccall(_sab_sizes_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, part, row)
-const _sab_sizes_named_new = Ref(C_NULL)
-sab_sizes_named_new(sizes, name, named) = ccall(_sab_sizes_named_new[], sab_status, (Ptr{sab_sizes}, Cstring, Ptr{Ptr{sab_sizes}}), sizes, name, named)
 const _sab_sizes_columns_new = Ref(C_NULL)
-sab_sizes_columns_new(columns, count, sizes) = ccall(_sab_sizes_columns_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), columns, count, sizes)
-const _sab_sizes_column_count = Ref(C_NULL)
-sab_sizes_column_count(sizes) = ccall(_sab_sizes_column_count[], Csize_t, (Ptr{sab_sizes},), sizes)
-const _sab_sizes_column_name = Ref(C_NULL)
-sab_sizes_column_name(sizes, column) = ccall(_sab_sizes_column_name[], Cstring, (Ptr{sab_sizes}, Csize_t), sizes, column)
-const _sab_sizes_description = Ref(C_NULL)
-sab_sizes_description(sizes) = ccall(_sab_sizes_description[], Cstring, (Ptr{sab_sizes},), sizes)
+sab_sizes_columns_new(columns, names, count, sizes) = ccall(_sab_sizes_columns_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Ptr{Ptr{UInt8}}, Csize_t, Ptr{Ptr{sab_sizes}}), columns, names, count, sizes)
+const _sab_sizes_get_info = Ref(C_NULL)
+sab_sizes_get_info(sizes, info) = ccall(_sab_sizes_get_info[], sab_status, (Ptr{sab_sizes}, Ptr{sab_sizes_info}), sizes, info)
 const _sab_sizes_count = Ref(C_NULL)
 sab_sizes_count(sizes) = ccall(_sab_sizes_count[], Csize_t, (Ptr{sab_sizes},), sizes)
 const _sab_sizes_get = Ref(C_NULL)
-sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
-const _sab_sizes_values = Ref(C_NULL)
-sab_sizes_values(sizes, column, first, count, values) = ccall(_sab_sizes_values[], sab_status, (Ptr{sab_sizes}, Csize_t, Csize_t, Csize_t, Ptr{Float64}), sizes, column, first, count, values)
+sab_sizes_get(sizes, first, count, values) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Csize_t, Ptr{Float64}), sizes, first, count, values)
 const _sab_sizes_free = Ref(C_NULL)
 sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
 const _sab_cost_padded_new = Ref(C_NULL)
@@ -1150,10 +1162,6 @@ const _sab_plan_new = Ref(C_NULL)
 sab_plan_new(sizes, options, plan) = ccall(_sab_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), sizes, options, plan)
 const _sab_plan_get_info = Ref(C_NULL)
 sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
-const _sab_plan_get_budget = Ref(C_NULL)
-sab_plan_get_budget(plan, index, limit) = ccall(_sab_plan_get_budget[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{Float64}), plan, index, limit)
-const _sab_plan_column_name = Ref(C_NULL)
-sab_plan_column_name(plan, column) = ccall(_sab_plan_column_name[], Cstring, (Ptr{sab_plan}, Csize_t), plan, column)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
 const _sab_plan_get_skipped = Ref(C_NULL)
@@ -1262,10 +1270,6 @@ const _sab_memory_model_fit_new = Ref(C_NULL)
 sab_memory_model_fit_new(features, count, feature_count, peaks, options, model) = ccall(_sab_memory_model_fit_new[], sab_status, (Ptr{Float64}, Csize_t, Csize_t, Ptr{Float64}, Ptr{sab_memory_model_options}, Ptr{Ptr{sab_memory_model}}), features, count, feature_count, peaks, options, model)
 const _sab_memory_model_get_info = Ref(C_NULL)
 sab_memory_model_get_info(model, info) = ccall(_sab_memory_model_get_info[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_memory_model_info}), model, info)
-const _sab_memory_model_get_term = Ref(C_NULL)
-sab_memory_model_get_term(model, index, coefficient, powers) = ccall(_sab_memory_model_get_term[], sab_status, (Ptr{sab_memory_model}, Csize_t, Ptr{Float64}, Ptr{UInt32}), model, index, coefficient, powers)
-const _sab_memory_model_column_name = Ref(C_NULL)
-sab_memory_model_column_name(model, column) = ccall(_sab_memory_model_column_name[], Cstring, (Ptr{sab_memory_model}, Csize_t), model, column)
 const _sab_memory_model_predict = Ref(C_NULL)
 sab_memory_model_predict(model, features, count, predicted, upper) = ccall(_sab_memory_model_predict[], sab_status, (Ptr{sab_memory_model}, Ptr{Float64}, Csize_t, Ptr{Float64}, Ptr{Float64}), model, features, count, predicted, upper)
 const _sab_memory_model_cost_new = Ref(C_NULL)
@@ -1322,12 +1326,8 @@ const _sab_mixture_new = Ref(C_NULL)
 sab_mixture_new(sources, count, options, sizes) = ccall(_sab_mixture_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sources, count, options, sizes)
 const _sab_mixture_flat_new = Ref(C_NULL)
 sab_mixture_flat_new(sizes, ids, count, options, mixture) = ccall(_sab_mixture_flat_new[], sab_status, (Ptr{sab_sizes}, Ptr{Int64}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sizes, ids, count, options, mixture)
-const _sab_mixture_source_count = Ref(C_NULL)
-sab_mixture_source_count(sizes) = ccall(_sab_mixture_source_count[], Csize_t, (Ptr{sab_sizes},), sizes)
 const _sab_mixture_get_source = Ref(C_NULL)
 sab_mixture_get_source(sizes, index, epoch, source) = ccall(_sab_mixture_get_source[], sab_status, (Ptr{sab_sizes}, Csize_t, UInt64, Ptr{sab_mixture_source}), sizes, index, epoch, source)
-const _sab_mixture_locate = Ref(C_NULL)
-sab_mixture_locate(sizes, index, source, row) = ccall(_sab_mixture_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, source, row)
 const _sab_mixture_get_counts = Ref(C_NULL)
 sab_mixture_get_counts(sizes, epoch, counts, count) = ccall(_sab_mixture_get_counts[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{UInt32}, Csize_t), sizes, epoch, counts, count)
 const _sab_mixture_get_report = Ref(C_NULL)
@@ -1335,19 +1335,13 @@ sab_mixture_get_report(sampler, options, reports, count) = ccall(_sab_mixture_ge
 const _sab_histogram_new = Ref(C_NULL)
 sab_histogram_new(histogram) = ccall(_sab_histogram_new[], sab_status, (Ptr{Ptr{sab_histogram}},), histogram)
 const _sab_histogram_add = Ref(C_NULL)
-sab_histogram_add(histogram, sizes) = ccall(_sab_histogram_add[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}), histogram, sizes)
-const _sab_histogram_number = Ref(C_NULL)
-sab_histogram_number(histogram, sizes, numbers) = ccall(_sab_histogram_number[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}, Ptr{UInt64}), histogram, sizes, numbers)
+sab_histogram_add(histogram, sizes, numbers) = ccall(_sab_histogram_add[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}, Ptr{UInt64}), histogram, sizes, numbers)
 const _sab_histogram_merge = Ref(C_NULL)
 sab_histogram_merge(histogram, other) = ccall(_sab_histogram_merge[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
 const _sab_histogram_subtract = Ref(C_NULL)
 sab_histogram_subtract(histogram, other) = ccall(_sab_histogram_subtract[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
 const _sab_histogram_get_info = Ref(C_NULL)
 sab_histogram_get_info(histogram, info) = ccall(_sab_histogram_get_info[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram_info}), histogram, info)
-const _sab_histogram_get_entries = Ref(C_NULL)
-sab_histogram_get_entries(histogram, sizes, counts, sources) = ccall(_sab_histogram_get_entries[], sab_status, (Ptr{sab_histogram}, Ptr{Ptr{Float64}}, Ptr{Ptr{UInt64}}, Ptr{Ptr{UInt32}}), histogram, sizes, counts, sources)
-const _sab_histogram_column_name = Ref(C_NULL)
-sab_histogram_column_name(histogram, column) = ccall(_sab_histogram_column_name[], Cstring, (Ptr{sab_histogram}, Csize_t), histogram, column)
 const _sab_histogram_write = Ref(C_NULL)
 sab_histogram_write(histogram, buffer, capacity, size) = ccall(_sab_histogram_write[], sab_status, (Ptr{sab_histogram}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), histogram, buffer, capacity, size)
 const _sab_histogram_bytes_new = Ref(C_NULL)
@@ -1569,14 +1563,10 @@ function load(library)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
     _sab_sizes_join_new[] = dlsym(library, :sab_sizes_join_new)
     _sab_sizes_locate[] = dlsym(library, :sab_sizes_locate)
-    _sab_sizes_named_new[] = dlsym(library, :sab_sizes_named_new)
     _sab_sizes_columns_new[] = dlsym(library, :sab_sizes_columns_new)
-    _sab_sizes_column_count[] = dlsym(library, :sab_sizes_column_count)
-    _sab_sizes_column_name[] = dlsym(library, :sab_sizes_column_name)
-    _sab_sizes_description[] = dlsym(library, :sab_sizes_description)
+    _sab_sizes_get_info[] = dlsym(library, :sab_sizes_get_info)
     _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
     _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
-    _sab_sizes_values[] = dlsym(library, :sab_sizes_values)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
     _sab_cost_padded_new[] = dlsym(library, :sab_cost_padded_new)
     _sab_cost_terms_new[] = dlsym(library, :sab_cost_terms_new)
@@ -1585,8 +1575,6 @@ function load(library)
     _sab_cost_free[] = dlsym(library, :sab_cost_free)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
-    _sab_plan_get_budget[] = dlsym(library, :sab_plan_get_budget)
-    _sab_plan_column_name[] = dlsym(library, :sab_plan_column_name)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
     _sab_plan_get_skipped[] = dlsym(library, :sab_plan_get_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
@@ -1641,8 +1629,6 @@ function load(library)
     _sab_measurement_points_find[] = dlsym(library, :sab_measurement_points_find)
     _sab_memory_model_fit_new[] = dlsym(library, :sab_memory_model_fit_new)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
-    _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
-    _sab_memory_model_column_name[] = dlsym(library, :sab_memory_model_column_name)
     _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
     _sab_memory_model_cost_new[] = dlsym(library, :sab_memory_model_cost_new)
     _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
@@ -1671,19 +1657,14 @@ function load(library)
     _sab_context_plan_free[] = something(dlsym(library, :sab_context_plan_free; throw_error=false), C_NULL)
     _sab_mixture_new[] = something(dlsym(library, :sab_mixture_new; throw_error=false), C_NULL)
     _sab_mixture_flat_new[] = something(dlsym(library, :sab_mixture_flat_new; throw_error=false), C_NULL)
-    _sab_mixture_source_count[] = something(dlsym(library, :sab_mixture_source_count; throw_error=false), C_NULL)
     _sab_mixture_get_source[] = something(dlsym(library, :sab_mixture_get_source; throw_error=false), C_NULL)
-    _sab_mixture_locate[] = something(dlsym(library, :sab_mixture_locate; throw_error=false), C_NULL)
     _sab_mixture_get_counts[] = something(dlsym(library, :sab_mixture_get_counts; throw_error=false), C_NULL)
     _sab_mixture_get_report[] = something(dlsym(library, :sab_mixture_get_report; throw_error=false), C_NULL)
     _sab_histogram_new[] = something(dlsym(library, :sab_histogram_new; throw_error=false), C_NULL)
     _sab_histogram_add[] = something(dlsym(library, :sab_histogram_add; throw_error=false), C_NULL)
-    _sab_histogram_number[] = something(dlsym(library, :sab_histogram_number; throw_error=false), C_NULL)
     _sab_histogram_merge[] = something(dlsym(library, :sab_histogram_merge; throw_error=false), C_NULL)
     _sab_histogram_subtract[] = something(dlsym(library, :sab_histogram_subtract; throw_error=false), C_NULL)
     _sab_histogram_get_info[] = something(dlsym(library, :sab_histogram_get_info; throw_error=false), C_NULL)
-    _sab_histogram_get_entries[] = something(dlsym(library, :sab_histogram_get_entries; throw_error=false), C_NULL)
-    _sab_histogram_column_name[] = something(dlsym(library, :sab_histogram_column_name; throw_error=false), C_NULL)
     _sab_histogram_write[] = something(dlsym(library, :sab_histogram_write; throw_error=false), C_NULL)
     _sab_histogram_bytes_new[] = something(dlsym(library, :sab_histogram_bytes_new; throw_error=false), C_NULL)
     _sab_histogram_free[] = something(dlsym(library, :sab_histogram_free; throw_error=false), C_NULL)

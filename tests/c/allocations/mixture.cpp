@@ -39,8 +39,9 @@ sab_sizes *mixture_of(Run &run) {
 }
 
 void note_mixture(Run &run, const sab_sizes *mixture) {
-    const std::size_t sources = CALL_PLAIN(sab_mixture_source_count(mixture)),
-                      samples = CALL_PLAIN(sab_sizes_count(mixture));
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    CALL_INTO(info, sab_sizes_get_info(mixture, &info));
+    const std::size_t sources = info.sources, samples = CALL_PLAIN(sab_sizes_count(mixture));
     for (std::size_t s = 0; s < sources; ++s) {
         sab_mixture_source source = SAB_MIXTURE_SOURCE_INIT;
         CALL_INTO(source, sab_mixture_get_source(mixture, s, 3, &source));
@@ -48,7 +49,7 @@ void note_mixture(Run &run, const sab_sizes *mixture) {
         run.note(source.epoch_samples);
     }
     std::size_t source = 0, row = 0;
-    CALL_INTO(row, sab_mixture_locate(mixture, samples - 1, &source, &row));
+    CALL_INTO(row, sab_sizes_locate(mixture, samples - 1, &source, &row));
     run.note(uint64_t{source});
     run.note(uint64_t{row});
     std::vector<uint32_t> counts(samples);

@@ -699,14 +699,13 @@ impl MemoryModel {
     pub fn column_names(&self) -> Vec<Option<String>> {
         let info = self.info();
         let columns = if info.kind == ModelKind::Batch { info.feature_count - 1 } else { 0 };
-        (0..columns).map(|column| self.handle.column_name(column)).collect()
+        self.handle.column_names(columns)
     }
 
     /// Coefficient, and power of each feature, of each term.
     #[must_use]
     pub fn terms(&self) -> Vec<(f64, Vec<u32>)> {
-        let info = self.info();
-        (0..info.term_count).map(|index| self.handle.term(index, info.feature_count)).collect()
+        self.handle.terms()
     }
 
     /// Writes the model to a file, which is replaced in one step.

@@ -475,26 +475,22 @@ impl ModelHandle {
         .map(ModelHandle)
     }
 
-    pub(crate) fn column_name(&self, column: usize) -> Option<String> {
-        // SAFETY: a live handle, which owns the name.
-        unsafe { column_name(sys::sab_memory_model_column_name(self.pointer(), column)) }
-    }
-
     calls! { fn info(&self) -> struct sab_memory_model_info = sab_memory_model_get_info; }
 
-    pub(crate) fn term(&self, index: usize, feature_count: usize) -> (f64, Vec<u32>) {
-        let (mut coefficient, mut powers) = (0.0, vec![0; feature_count]);
-        // SAFETY: a live handle, room for a number, and for one a feature.
-        let status = unsafe {
-            sys::sab_memory_model_get_term(
-                self.pointer(),
-                index,
-                &mut coefficient,
-                powers.as_mut_ptr(),
-            )
+    pub(crate) fn column_names(&self, columns: usize) -> Vec<Option<String>> {
+        // SAFETY: the names of a live handle, one for each feature but the first.
+        unsafe { column_names(self.info().column_names, columns) }
+    }
+
+    pub(crate) fn terms(&self) -> Vec<(f64, Vec<u32>)> {
+        let info = self.info();
+        // SAFETY: a coefficient for each term, and as many rows of a power for each feature.
+        let (coefficients, powers) = unsafe {
+            let powers = slice(info.powers, info.term_count * info.feature_count);
+            (slice(info.coefficients, info.term_count), powers)
         };
-        certain(check(status));
-        (coefficient, powers)
+        let rows = powers.chunks(info.feature_count).map(<[u32]>::to_vec);
+        coefficients.iter().copied().zip(rows).collect()
     }
 
     /// Predicted and upper peaks of each row.

@@ -79,8 +79,7 @@ impl<'a> SizesHandle<'a> {
 
 impl SizesHandle<'_> {
     pub(crate) fn source_count(&self) -> usize {
-        // SAFETY: a live handle.
-        unsafe { sys::sab_mixture_source_count(self.pointer()) }
+        self.info().sources
     }
 
     pub(crate) fn source_in(&self, index: usize, epoch: u64) -> MixtureSource {
@@ -97,13 +96,6 @@ impl SizesHandle<'_> {
             repeat: source.repeat,
             epoch_samples: source.epoch_samples,
         }
-    }
-
-    pub(crate) fn locate(&self, index: usize) -> Result<(usize, usize), Error> {
-        let (mut source, mut row) = (0, 0);
-        // SAFETY: a live handle, and room for two numbers.
-        check(unsafe { sys::sab_mixture_locate(self.pointer(), index, &mut source, &mut row) })?;
-        Ok((source, row))
     }
 
     pub(crate) fn mixture_counts(&self, epoch: u64) -> Result<Vec<u32>, Error> {

@@ -317,10 +317,13 @@ public:
         return Sizes(created(sab_mixture_new, handles.data(), handles.size(), &given));
     }
     /// One data set, whose samples have the id of their source, in proportions; see
-    /// sab_mixture_flat_new().
+    /// sab_mixture_new().
     static Sizes mixture(const Sizes &sizes, const std::vector<int64_t> &ids,
-                         const sab_mixture_options &given = MixtureOptions()) {
-        return Sizes(created(sab_mixture_flat_new, sizes.get(), ids.data(), ids.size(), &given));
+                         sab_mixture_options given = MixtureOptions()) {
+        const sab_sizes *const only = sizes.get();
+        given.ids = ids.data();
+        given.id_count = ids.size();
+        return Sizes(created(sab_mixture_new, &only, size_t{1}, &given));
     }
 #endif
 #if SAB_WITH_FILES
@@ -335,8 +338,7 @@ public:
     /// The size of a sample, of sizes of one column.
     double operator[](size_t index) const {
         const std::vector<double> sizes = row(index);
-        if (sizes.size() > 1)
-            throw std::invalid_argument("sizes: have several columns; use row()");
+        if (sizes.size() > 1) throw std::invalid_argument("sizes: have several columns; use row()");
         return sizes[0];
     }
     /// The sizes of a sample, one a column.
@@ -786,13 +788,6 @@ public:
         : Sampler(created(sab_bagua_sampler_new, complexity.get(), &balancing, &given)) {}
 };
 
-/// The order of Bagua's load-balancing batch sampler; see sab_bagua_batch_sampler_new().
-class BaguaBatchSampler : public Sampler {
-public:
-    BaguaBatchSampler(const Sizes &complexity, const sab_bagua_options &balancing,
-                      const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_bagua_batch_sampler_new, complexity.get(), &balancing, &given)) {}
-};
 #endif
 
 /// Samples that are spread over the ranks; see sab_sharded_sampler_new().
@@ -1003,7 +998,7 @@ public:
     explicit Cache(const char *url, const sab_cache_options &given = CacheOptions())
         : Handle(created(sab_cache_new, url, &given)) {}
     /// For other processes to open; contains passwords.
-    const char *url() const noexcept { return sab_cache_url(get()); }
+    const char *url() const { return stats().url; }
     /// An empty value where the cache has none.
     CacheValue find(std::string_view key) const {
         sab_cache_value *value = nullptr;
@@ -1066,16 +1061,6 @@ public:
     }
     void restore(const std::vector<unsigned char> &state) {
         check(sab_stream_state_restore(get(), state.data(), state.size()));
-    }
-};
-
-/// Batches of a stream that is read ahead; see sab_readahead_sampler_new().
-class ReadaheadSampler : public Sampler {
-public:
-    /// The stream is then moved from.
-    ReadaheadSampler(Stream &&source, const sab_readahead_stream_options &given)
-        : Sampler(created(sab_readahead_sampler_new, source.get(), &given)) {
-        source.release();  // the sampler's now
     }
 };
 #endif

@@ -218,7 +218,8 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
  * there may be 4,294,967,295.
  *
  * @param histogram  of one data set, or of an epoch of a mixture; read during the call only
- * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
+ * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` at most
+ *     1
  * @param plan       the new handle; free with sab_plan_free()
  * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for a mixture without an epoch and for
  *     `separate_by`

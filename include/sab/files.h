@@ -43,7 +43,7 @@ typedef struct sab_sizes_file_options {
     /** the size of a text: SAB_TEXT_BYTES (default), SAB_TEXT_WORDS, SAB_TEXT_VALUE or
      *  SAB_TEXT_ALL_BYTES */
     sab_text_unit text_unit;
-    /** SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
+    /** JSON lines only: SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
     sab_missing_rule missing;
     /** reports how many bytes were read, of how many (0 if that is not known), and may cancel; NULL
      *  for none */
@@ -52,8 +52,8 @@ typedef struct sab_sizes_file_options {
     void *progress_ctx;
     /** 1: indexes and `.npy` files are read into memory; 0 (default): they are mapped */
     int32_t copy;
-    /** what becomes of null in a field of JSON lines: SAB_NULLS_REFUSE (default) or SAB_NULLS_ZERO
-     */
+    /** JSON lines only: what becomes of null in the field: SAB_NULLS_REFUSE (default) or
+     *  SAB_NULLS_ZERO */
     sab_null_rule nulls;
 } sab_sizes_file_options;
 #define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options)}

@@ -373,7 +373,8 @@ typedef struct sab_memory_model_info {
     /** the name of each feature but the first, which are the columns of a batch; NULL: they have no
      *  names. These texts and the numbers below belong to the handle */
     const char *const *column_names;
-    /** terms kept: term i is coefficients[i] * product of feature[j]^powers[i * feature_count + j] */
+    /** terms kept: term i is coefficients[i] * product of feature[j]^powers[i * feature_count + j]
+     */
     size_t term_count;
     /** one for each term */
     const double *coefficients;

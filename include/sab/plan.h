@@ -77,7 +77,8 @@ typedef int32_t sab_oversize;
 #define SAB_OVERSIZE_SINGLE 2
 
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
- * is used. Few need more than the first fields. */
+ * is used. Few need more than the first fields. Options that do not apply, and an array without its
+ * count, are refused. */
 typedef struct sab_plan_options {
     /** sizeof(sab_plan_options) */
     size_t struct_size;
@@ -404,7 +405,7 @@ typedef struct sab_plan_report {
      *  the plans met that were tried for it. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
-    uint64_t target_met;
+    int32_t target_met;
     /** number of columns */
     size_t columns;
     /** set by the caller: room for `total` of each column; NULL: not wanted */

@@ -66,6 +66,13 @@ typedef int32_t sab_text_unit;
 /** its bytes in UTF-8, also if all texts are numbers. Not for sab_text_size_stream_new() */
 #define SAB_TEXT_ALL_BYTES 4
 
+/** What becomes of nulls. */
+typedef int32_t sab_null_rule;
+/** refused, with the number of the row */
+#define SAB_NULLS_REFUSE 0
+/** counted as 0 */
+#define SAB_NULLS_ZERO 1
+
 /** Layout of the sizes in memory. */
 typedef struct sab_sizes_options {
     /** set by SAB_SIZES_OPTIONS_INIT */
@@ -114,13 +121,6 @@ typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx,
                                           const sab_progress_options *options, sab_sizes **sizes)
     SAB_NOEXCEPT;
-
-/** What becomes of nulls. */
-typedef int32_t sab_null_rule;
-/** refused, with the number of the row */
-#define SAB_NULLS_REFUSE 0
-/** counted as 0 */
-#define SAB_NULLS_ZERO 1
 
 /** Joins the sizes of several handles: those of the first, then those of the second, and so on.
  * Nothing is copied. What the parts borrow must stay valid as long as the new handle.
@@ -171,8 +171,8 @@ typedef struct sab_sizes_info {
     const char *const *column_names;
     /** number of sources of a mixture; 0 of other sizes */
     size_t sources;
-    /** what the sizes were read from, such as "array of int32: 1,000 sizes". It is meant for people,
-     *  and may change in any release */
+    /** what the sizes were read from, such as "array of int32: 1,000 sizes". It is meant for
+     * people, and may change in any release */
     const char *description;
 } sab_sizes_info;
 #define SAB_SIZES_INFO_INIT {sizeof(sab_sizes_info)}
@@ -197,9 +197,11 @@ SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
  * @param sizes   a handle
  * @param first   the first sample, at most sab_sizes_count()
  * @param count   number of samples, at most those from `first` on
- * @param values  filled on SAB_OK with one number a column for the first sample, then for the second,
+ * @param values  filled on SAB_OK with one number a column for the first sample, then for the
+ * second,
  *     ...; may be NULL when `count` is 0
- * @return SAB_OK; SAB_E_ARGUMENT for samples that are not there or a size that breaks the rules above
+ * @return SAB_OK; SAB_E_ARGUMENT for samples that are not there or a size that breaks the rules
+ * above
  */
 SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t first, size_t count, double *values)
     SAB_NOEXCEPT;

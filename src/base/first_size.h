@@ -101,7 +101,7 @@ SAB_FIRST_RELEASED(sab_pad_options, threads)
 #endif
 #if SAB_WITH_CACHE
 SAB_FIRST_RELEASED(sab_cache_options, file_mode)
-SAB_FIRST_RELEASED(sab_cache_stats, buffered)
+SAB_FIRST_RELEASED(sab_cache_stats, url)
 #endif
 #if SAB_WITH_TORCH
 SAB_FIRST_RELEASED(sab_torch_info, cuda_devices)

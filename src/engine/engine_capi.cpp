@@ -121,6 +121,8 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
         sab::require(options, "options");
         const auto given = sab::read_options(options);
         sab::check(histogram->impl.samples() > 0, "histogram.samples", 0, "must be at least 1");
+        sab::check(given.threads <= 1, "options.threads", given.threads,
+                   "must be 0 or 1: the sizes of a histogram are sorted already");
         const sab::PlanOptions checked(given, histogram->impl.names());
         auto made = sab::make_plan(histogram->impl, checked);
         const auto& turns = histogram->impl.turns();

@@ -98,8 +98,5 @@ private:
 
 /// The samples of several data sets, one after the other.
 Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture_options& options);
-/// The samples of one data set, whose sources are the ids that there are.
-Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
-                   const sab_mixture_options& options);
 
 }  // namespace sab

@@ -40,19 +40,6 @@ sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
     });
 }
 
-sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size_t count,
-                                const sab_mixture_options* options, sab_sizes** mixture) noexcept {
-    return sab::guard_new(mixture, "mixture", [&] {
-        const auto given = sab::read_options(options);
-        sab::require(sizes, "sizes");
-        sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
-                   sizes->impl.count());
-        if (count > 0) sab::require(ids, "ids");
-        sab::Columns made = sab::mix_by_ids(sizes->impl, {ids, count}, given);
-        return new sab_sizes{{}, std::move(made)};
-    });
-}
-
 sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t epoch,
                                   sab_mixture_source* source) noexcept {
     return sab::guard([&] {

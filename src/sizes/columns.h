@@ -37,13 +37,15 @@ void check_column_name(std::string_view argument, std::string_view name);
 /// "2 columns, source and target", of the names of columns, which may be "".
 std::string columns_listed(std::span<const std::string> names);
 
-/// The names of columns as C has them. Valid as long as the strings, which must stay where they are.
+/// The names of columns as C has them. Valid as long as the strings, which must stay where they
+/// are.
 class NamePointers {
 public:
     /// `names`: "" each without names.
     explicit NamePointers(std::span<const std::string> names) noexcept {
         has_names_ = !names.empty() && !names[0].empty();
-        for (std::size_t j = 0; has_names_ && j < names.size(); ++j) pointers_[j] = names[j].c_str();
+        for (std::size_t j = 0; has_names_ && j < names.size(); ++j)
+            pointers_[j] = names[j].c_str();
     }
     /// NULL without names.
     const char* const* get() const { return has_names_ ? pointers_.data() : nullptr; }

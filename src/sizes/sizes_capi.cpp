@@ -48,8 +48,7 @@ sab_status sab_sizes_get_info(const sab_sizes* sizes, sab_sizes_info* info) noex
         sab::require(sizes, "sizes");
         sab::check_result(info, "info");
         const sab::Columns& columns = sizes->impl;
-        const std::size_t sources =
-            columns.choice() == nullptr ? 0 : columns.choice()->sources();
+        const std::size_t sources = columns.choice() == nullptr ? 0 : columns.choice()->sources();
         sab::write_result(sab_sizes_info{0, columns.count(), columns.size(), sizes->names.get(),
                                          sources, columns.description().c_str()},
                           info);
@@ -86,7 +85,10 @@ sab_status sab_sizes_get(const sab_sizes* sizes, size_t first, size_t count,
         sab::require(sizes, "sizes");
         if (count > 0) sab::require(values, "values");
         const size_t all = sizes->impl.count();
-        sab::check(first <= all, "first", first, "must be at most the count, ", all);
+        if (count == 0)
+            sab::check(first <= all, "first", first, "must be at most the count, ", all);
+        else
+            sab::check(first < all, "first", first, "must be below the count, ", all);
         sab::check(count <= all - first, "count", count,
                    "must be at most the samples from first on, ", all - first);
         sizes->impl.read(first, count, values);

@@ -138,7 +138,7 @@ static void all_costs_are_even(void) {
         set_caps(&caps, 300, 60000);
         const sab_cost *balance[] = {caps.costs[TOKENS], caps.costs[IMAGES]};
         if (i == 1) { /* without caps; by default those of the budgets */
-            caps.balanced.budget_count = 0;
+            caps.balanced.budget_count = 0, caps.balanced.budgets = NULL;
             caps.balanced.samples = 500;
             caps.balanced.balance = balance;
             caps.balanced.balance_count = 2;
@@ -317,7 +317,7 @@ static void bad_input(void) {
     balance[1] = falling;
     caps.balanced.balance_count = 2;
     REFUSED("balanced.balance[1]: a sample of length");
-    caps.balanced.balance_count = 0;
+    caps.balanced.balance_count = 0, caps.balanced.balance = NULL;
     caps.budgets[1].cost = three;
     REFUSED("balanced.budgets[1].cost: uses 3 columns");
     caps.budgets[1].cost = caps.costs[1];

@@ -354,7 +354,7 @@ static void MicroSteps_OfManySamples_AreEven(void) {
             sum += lengths[i] = (int32_t)(1 + exp(6 + 1.1 * normal));
         }
         set_step(&s, 512, lengths, 8, sum);
-        s.options.budget_count = 0;
+        s.options.budget_count = 0, s.options.budgets = NULL;
         s.options.micro_batches = 4;
         sab_step_plan *plan = NULL;
         EXPECT_OK(plan_of(&s, &plan));

@@ -969,7 +969,7 @@ static sab_histogram *draw_mixture(struct mixed *of) {
     of->repeats[0] += 0.5;
     sizes = of->columns == 1 ? sizes_of(of->numbers[0], of->count)
                              : pairs_of(of->numbers[0], of->numbers[1], of->count);
-    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, of->count, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(sizes, of->ids, of->count, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
     EXPECT_OK(sab_histogram_add(histogram, mixture, of->within));
     sab_sizes_free(sizes);
@@ -1161,7 +1161,7 @@ static sab_histogram *histogram_of_many(struct many *of, int are_alike) {
         of->sizes[i] = of->numbers[i];
     }
     sizes = sizes_of(of->numbers, MANY);
-    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, MANY, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(sizes, of->ids, MANY, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
     EXPECT_OK(sab_histogram_add(histogram, mixture, of->within));
     sab_sizes_free(sizes);
@@ -1294,7 +1294,7 @@ static void places_of_an_epoch_stay_the_same(void) {
     sab_histogram *histogram = NULL, *of_epoch = NULL;
     uint64_t within[10];
     int64_t counts[10], batches[10], slots[10];
-    EXPECT_OK(sab_mixture_flat_new(plain, ids, 10, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(plain, ids, 10, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
     EXPECT_OK(sab_histogram_add(histogram, mixture, within));
     EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 2, 1, 7, &of_epoch));

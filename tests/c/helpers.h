@@ -3,6 +3,7 @@
 #define HELPERS_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "budgets.h"
 #include "expect.h"
@@ -212,5 +213,32 @@ static inline int leaves_nothing(sab_status status) {
     return status == SAB_E_ARGUMENT &&
            strstr(sab_last_error_message(), "options.last_step = SAB_LAST_STEP_DROP: must leave");
 }
+
+#if SAB_WITH_MIXTURE
+/* A mixture of one data set by the source of each sample. */
+static inline sab_status mixture_by_ids(const sab_sizes *sizes, const int64_t *ids, size_t count,
+                                        const sab_mixture_options *options, sab_sizes **mixture) {
+    sab_mixture_options given = SAB_MIXTURE_OPTIONS_INIT;
+    if (options != NULL) given = *options;
+    given.ids = ids, given.id_count = count;
+    return sab_mixture_new(&sizes, 1, &given, mixture);
+}
+#endif
+
+#if SAB_WITH_STREAM
+/* The items of an array as records. */
+static inline sab_status array_stream(const void *items, size_t item_size, size_t count,
+                                      const sab_list_stream_options *options, sab_stream **stream) {
+    sab_record *const records = calloc(count + 1, sizeof *records);
+    for (size_t i = 0; i < count; ++i) {
+        records[i].size = (double)item_size;
+        records[i].data = (const char *)items + i * item_size;
+        records[i].length = item_size;
+    }
+    const sab_status status = sab_list_stream_new(records, count, options, stream);
+    free(records);
+    return status;
+}
+#endif
 
 #endif

@@ -395,7 +395,7 @@ static void columns_can_be_mixed(void) {
     sab_mixture_options options = SAB_MIXTURE_OPTIONS_INIT;
     options.repeats = repeats;
     options.repeat_count = SOURCES;
-    EXPECT_OK(sab_mixture_flat_new(columns, ids, SAMPLES, &options, &mixture));
+    EXPECT_OK(mixture_by_ids(columns, ids, SAMPLES, &options, &mixture));
     sab_sampler *samplers[2];
     int seen[SAMPLES] = {0};
     for (uint64_t r = 0; r < 2; ++r) {

@@ -288,7 +288,8 @@ static void Bins_AreThoseOfATextbook(void) {
         const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
         sab_packed_options pack = into(1 + drawn() % 200);
         pack.method = round % 3;
-        pack.window = 1 + drawn() % 20;
+        const uint64_t window = 1 + drawn() % 20;
+        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
         pack.max_sequences = round % 2 == 0 ? 0 : 1 + drawn() % 8;
         draw_lengths(numbers, count, 1 + drawn() % (uint32_t)pack.capacities[0]);
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
@@ -369,7 +370,8 @@ static void Epoch_HasEverySampleOnceOverAllRanks(void) {
         sab_packed_options pack = into(1 + drawn() % 300);
         pack.method = round % 3;
         pack.split = round % 2;
-        pack.window = 1 + drawn() % 20;
+        const uint64_t window = 1 + drawn() % 20;
+        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
         pack.max_sequences = round % 4 == 3 ? 1 + drawn() % 5 : 0;
         const size_t count = 1 + drawn() % 1000;
         draw_lengths(numbers, count, pack.split ? 900 : (uint32_t)pack.capacities[0]);

@@ -245,6 +245,7 @@ static void TargetOfSeveralColumns_CountsTheRoundingOfLengths(void) {
                 options.batch_size_count = 1;
                 options.budgets = &budget;
                 options.budget_count = with_singles;
+                if (!with_singles) options.budgets = NULL;
                 options.oversize = SAB_OVERSIZE_SINGLE;
                 options.padding_target = targets[i];
                 options.length_multiples = one_number(multiple), options.length_multiple_count = 1;
@@ -329,8 +330,9 @@ static void OptionsOfIds_WithoutIds_AreRefused(void) {
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
                          "options.max_shape_count = 2: must be 0 or 1 without options.separate_by");
             options.max_shape_count = 0;
-            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.max_shape_count = 0: must be at least 1 where max_shapes");
+            EXPECT_FAILS(
+                sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                "options.max_shape_count = 0: must be at least 1 where options.max_shapes");
             options.max_shape_count = 1;
             options.separate_by = ids;
             options.separate_by_count = SAMPLES;
@@ -468,7 +470,7 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.length_multiple_count = 2;
     REFUSED("options.length_multiples[1] = -1");
     options.length_multiples = NULL;
-    options.length_multiple_count = 0;
+    options.length_multiple_count = 0, options.length_multiples = NULL;
     options.max_shapes = one_count(1), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 1: must be at least 2");
     const sab_budget medium = {NULL, 300};

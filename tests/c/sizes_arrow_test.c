@@ -795,8 +795,8 @@ static void Descriptions_NameTypeAndColumn(void) {
     make_tree(&tree);
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_arrow_new(&tree.array, &tree.schema, "audio.frames", NULL, &sizes));
-    EXPECT(strcmp(info_of_sizes(sizes).description, "Arrow int32 column \"audio.frames\": 2 sizes") ==
-           0);
+    EXPECT(strcmp(info_of_sizes(sizes).description,
+                  "Arrow int32 column \"audio.frames\": 2 sizes") == 0);
     sab_sizes_free(sizes);
     const sab_sizes_arrow_options words = reading(SAB_NULLS_REFUSE, SAB_TEXT_WORDS);
     struct ArrowSchema text = type("u", NULL), indices = type("i", NULL);

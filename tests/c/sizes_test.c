@@ -16,20 +16,20 @@ static void Sizes_OfEveryTypeAndStride_AreRead(void) {
         sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;                \
         strided.stride = -2 * (int64_t)sizeof(type);                       \
         EXPECT_OK(sab_sizes_new(numbers + 5, 3, dtype, &strided, &sizes)); \
-        EXPECT_OK(sab_sizes_get(sizes, 2, 1, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 2, 1, &value));                     \
         EXPECT(value == 2 && sab_sizes_count(sizes) == 3);                 \
         sab_sizes_free(sizes);                                             \
         strided.stride = 0;                                                \
         strided.copy = 1;                                                  \
         EXPECT_OK(sab_sizes_new(numbers, 6, dtype, &strided, &sizes));     \
         numbers[3] = 9;                                                    \
-        EXPECT_OK(sab_sizes_get(sizes, 3, 1, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 3, 1, &value));                     \
         EXPECT(value == 4);                                                \
         sab_sizes_free(sizes);                                             \
         unsigned char bytes[1 + 2 * sizeof(type)];                         \
         memcpy(bytes + 1, numbers, 2 * sizeof(type)); /* not aligned */    \
         EXPECT_OK(sab_sizes_new(bytes + 1, 2, dtype, NULL, &sizes));       \
-        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                     \
         EXPECT(value == 2);                                                \
         sab_sizes_free(sizes);                                             \
     } while (0)
@@ -95,7 +95,7 @@ static void Sizes_BadArguments_AreNamed(void) {
     options.copy = 2;
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "copy = 2");
     EXPECT_OK(sab_sizes_new(&one, 1, SAB_INT32, NULL, &sizes));
-    EXPECT_FAILS(sab_sizes_get(sizes, 1, 1, &value), SAB_E_ARGUMENT, "count = 1");
+    EXPECT_FAILS(sab_sizes_get(sizes, 1, 1, &value), SAB_E_ARGUMENT, "first = 1");
     EXPECT_FAILS(sab_sizes_get(sizes, 0, 1, NULL), SAB_E_ARGUMENT, "values = NULL");
     EXPECT_FAILS(sab_sizes_get(NULL, 0, 1, &value), SAB_E_ARGUMENT, "sizes = NULL");
     sab_sizes_free(sizes);
@@ -162,9 +162,9 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
         sab_sizes *sizes = NULL;                                                                 \
         double value = 0;                                                                        \
         EXPECT_OK(sab_sizes_new(numbers, 3, dtype, NULL, &sizes));                               \
-        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                                              \
+        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                                           \
         EXPECT(value == (double)(largest));                                                      \
-        EXPECT_FAILS(sab_sizes_get(sizes, 2, 1, &value), SAB_E_ARGUMENT, "sizes[2] = " words);      \
+        EXPECT_FAILS(sab_sizes_get(sizes, 2, 1, &value), SAB_E_ARGUMENT, "sizes[2] = " words);   \
         sab_plan *plan = NULL;                                                                   \
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
@@ -368,12 +368,12 @@ static void Values_OutOfRange_AreRefused(void) {
     EXPECT_FAILS(sab_sizes_get(sizes, 0, 4, values), SAB_E_ARGUMENT,
                  "count = 4: must be at most the samples from first on, 3");
     EXPECT_FAILS(sab_sizes_get(sizes, 3, 1, values), SAB_E_ARGUMENT,
-                 "count = 1: must be at most the samples from first on, 0");
+                 "first = 3: must be below the count, 3");
     EXPECT_FAILS(sab_sizes_get(sizes, 1, SIZE_MAX, values), SAB_E_ARGUMENT,
                  "must be at most the samples from first on, 2");
     EXPECT_FAILS(sab_sizes_get(sizes, SIZE_MAX, 2, values), SAB_E_ARGUMENT,
-                 "must be at most the count, 3");
-    EXPECT_FAILS(sab_sizes_get(none, 0, 1, values), SAB_E_ARGUMENT, "count = 1");
+                 "must be below the count, 3");
+    EXPECT_FAILS(sab_sizes_get(none, 0, 1, values), SAB_E_ARGUMENT, "first = 0");
     EXPECT_OK(sab_sizes_get(none, 0, 0, NULL));
     EXPECT_OK(sab_sizes_get(sizes, 3, 0, NULL));
     EXPECT(values[0] == -7);

@@ -140,7 +140,8 @@ local function mixture_of(case, sizes)
   kept.epochs, options.schedule_count = array("uint64_t", epochs, 3)
   kept.changes = array("double", changes, 3)
   options.schedule_epochs, options.schedule_repeats = kept.epochs, kept.changes
-  return sab.new("sab_sizes", "sab_mixture_flat_new", sizes, ids, case.count, options), kept
+  options.ids, options.id_count = ids, case.count
+  return sab.new("sab_sizes", "sab_mixture_new", ffi.new("const sab_sizes *[1]", {sizes}), 1, options), kept
 end
 
 local function sampler_of(case)
@@ -161,7 +162,12 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_ordered_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)
+    local is_first_fit, pack = false, {}
+    for _, words in ipairs(case.pack) do is_first_fit = is_first_fit or words[3] == "first_fit" end
+    for _, words in ipairs(case.pack) do -- other packings of one column have no window
+      if words[2] ~= "window" or is_first_fit or #columns > 1 then table.insert(pack, words) end
+    end
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), pack, kept), options)
   end
   if kind == "balanced" then
     return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)

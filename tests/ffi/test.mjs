@@ -93,7 +93,8 @@ function mixtureOf(its, sizes) {
     }
   }
   if (epochs.length) Object.assign(made, { schedule_epochs: BigUint64Array.from(epochs), schedule_repeats: Float64Array.from(changes), schedule_count: epochs.length });
-  return new Handle('sab_sizes', 'sab_mixture_flat_new', sizes, BigInt64Array.from(ids), ids.length, made);
+  Object.assign(made, { ids: BigInt64Array.from(ids), id_count: ids.length });
+  return new Handle('sab_sizes', 'sab_mixture_new', [sizes.pointer], 1, made);
 }
 
 function samplerOf(its) {
@@ -106,7 +107,11 @@ function samplerOf(its) {
   if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'ordered') return make('sab_ordered_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
-  if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
+  if (kind === 'packed') {
+    const hasWindow = columns.length > 1 || its.pack.some(([, method]) => method === 'first_fit'); // other packings have none
+    const pack = its.pack.filter(([key]) => key !== 'window' || hasWindow);
+    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', pack), walk);
+  }
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {
     // Every rank has these sizes.

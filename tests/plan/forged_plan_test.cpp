@@ -146,7 +146,8 @@ TEST(ForgedPlan, WithAColumnNameThatIsNotUtf8_IsRefused) {
                          "zeros");
         }
         // The same rule as where a name is given.
-        EXPECT_EQ(sab_sizes_columns_new(&plain, &name, 1, &named), is_utf8 ? SAB_OK : SAB_E_ARGUMENT);
+        EXPECT_EQ(sab_sizes_columns_new(&plain, &name, 1, &named),
+                  is_utf8 ? SAB_OK : SAB_E_ARGUMENT);
         sab_plan_free(plan);
         sab_sizes_free(named);
     }

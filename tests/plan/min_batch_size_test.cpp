@@ -113,7 +113,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         sab_plan_report report SAB_PLAN_REPORT_INIT;
         if (sab_plan_get_report(handle, &walk_options, nullptr, &report) != SAB_OK) {
             ASSERT_EQ(sab_last_error_message(),
-                      "options.world_size = " + std::to_string(walk_options.world_size) +
+                      "sampler.world_size = " + std::to_string(walk_options.world_size) +
                           ": must be so small that epoch 0 has " +
                           std::to_string(options.min_batch_size) +
                           " samples, the plan's min_batch_size, for each rank");

@@ -140,15 +140,11 @@ class Mixture(Sizes):
         calls.names = {"repeats": "repeat", "unit": f"by = {by!r}"}
         options = self._options(calls)
         handle = ffi.new("sab_sizes **")
-        if self._ids is None:
-            parts = ffi.new("sab_sizes *[]", [part._handle for part in each])
-            check(lib.sab_mixture_new(parts, len(each), options, handle), calls)
-        else:
-            ids = ffi.cast("int64_t *", self._ids.ctypes.data)
-            check(
-                lib.sab_mixture_flat_new(each[0]._handle, ids, self._ids.size, options, handle),
-                calls,
-            )
+        if self._ids is not None:
+            options.ids = ffi.cast("int64_t *", self._ids.ctypes.data)
+            options.id_count = self._ids.size
+        parts = ffi.new("sab_sizes *[]", [part._handle for part in each])
+        check(lib.sab_mixture_new(parts, len(each), options, handle), calls)
         self._handle = owned(handle)
 
     def _options(self, calls: Calls) -> CData:

@@ -19,6 +19,7 @@ from sab._native import (
     DeviceMemoryError,
     Progress,
     check,
+    column_names,
     ffi,
     lib,
     new_struct,

@@ -14,7 +14,7 @@ from sab._cost import BudgetLike
 from sab._display import as_html, one_line
 from sab._engine import Places, located, sources_pointer
 from sab._mixture import Mixture, Name, SourceReport, reports_of
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, column_names, ffi, lib, new_struct
 from sab._order import LastStep, Order, sampler_options
 from sab._pictures import axes_of, draw_buckets
 from sab._plan_options import PlanOptions, plan_options

@@ -179,7 +179,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.limit = 100;
         }
         sab_sampler *sampler = nullptr;
-        CALL_INTO(sampler, sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        CALL_INTO(sampler, sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
         walk_on(run, sampler);
         CALL_PLAIN(sab_sampler_free(sampler));
     }
@@ -309,7 +309,9 @@ SCENARIO(sharded_mixture, Threads::none) {
     mixing.repeats = repeats;
     mixing.repeat_count = 3;
     sab_sizes *mixture = nullptr;
-    CALL(sab_mixture_flat_new(plain, ids.data(), ids.size(), &mixing, &mixture));
+    mixing.ids = ids.data();
+    mixing.id_count = ids.size();
+    CALL(sab_mixture_new(&plain, 1, &mixing, &mixture));
     const sab_plan_options plan = with_budget(300);
     sab_sampler *sampler = nullptr;
     Ranks ranks;

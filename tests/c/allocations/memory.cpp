@@ -86,10 +86,6 @@ int32_t clean(void *, uint64_t) {
 int32_t collect_garbage(void *) {
     return 0;
 }
-int32_t increase(void *, uint64_t, uint64_t, int64_t *more) {
-    *more = 3;
-    return 0;
-}
 int32_t go_on(void *, uint64_t, uint64_t) {
     return 0;
 }
@@ -334,17 +330,6 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
     run.note(static_cast<uint64_t>(device.reduced));
     run.note(&found, sizeof found);
     CALL_PLAIN(sab_probe_free(probe));
-}
-
-SCENARIO(growing_batches, Threads::none) {
-    uint64_t size = 0;
-    CALL_INTO(size, sab_batch_size_grow(increase, nullptr, 3, 10, 100, &size));
-    run.note(size);
-    CALL_INTO(size, sab_batch_size_grow_linear(5, 8, 2, 2, 64, &size));
-    run.note(size);
-    const uint64_t milestones[] = {2, 4};
-    CALL_INTO(size, sab_batch_size_grow_doubling(5, 8, milestones, 2, 64, &size));
-    run.note(size);
 }
 
 SCENARIO(step_in_chunks, Threads::none) {

@@ -123,14 +123,15 @@ SCENARIO(mixture_flat, Threads::none) {
     options.proportions = shares;
     options.proportion_count = 3;
     options.unit = SAB_MIXTURE_SIZE;
+    options.ids = ids.data();
+    options.id_count = ids.size();
     sab_sizes *const sizes = sizes_of(run, lengths()), *mixture = nullptr;
-    CALL_INTO(mixture, sab_mixture_flat_new(sizes, ids.data(), ids.size(), &options, &mixture));
+    CALL_INTO(mixture, sab_mixture_new(&sizes, 1, &options, &mixture));
     note_mixture(run, mixture);
     CALL_PLAIN(sab_sizes_free(mixture));
     ids[7] = -1;
     sab_sizes *none = nullptr;
-    CALL_FAILS(SAB_E_ARGUMENT,
-               sab_mixture_flat_new(sizes, ids.data(), ids.size(), &options, &none));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_mixture_new(&sizes, 1, &options, &none));
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
@@ -149,9 +150,10 @@ SCENARIO(mixture_packed, Threads::none) {
         sab_sizes *const sizes = sizes_of(run, lengths()), *mixture = nullptr;
         std::vector<int64_t> ids(lengths().size());
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i / 50);
-        const Proportions with;
-        CALL_INTO(mixture,
-                  sab_mixture_flat_new(sizes, ids.data(), ids.size(), &with.options, &mixture));
+        Proportions with;
+        with.options.ids = ids.data();
+        with.options.id_count = ids.size();
+        CALL_INTO(mixture, sab_mixture_new(&sizes, 1, &with.options, &mixture));
         CALL_PLAIN(sab_sizes_free(sizes));
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
         pack.capacities = one_count(128), pack.capacity_count = 1;

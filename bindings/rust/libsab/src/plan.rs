@@ -13,7 +13,7 @@ use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
-use crate::raw::{certain, PlanHandle, ProgressFn};
+use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
 

@@ -15,7 +15,6 @@ pub(crate) type TrialFn<'f> = dyn FnMut(u64, f64) -> StepResult + 'f;
 pub(crate) type ChunkFn<'f> = dyn FnMut(u64, u64, f64) -> StepResult + 'f;
 pub(crate) type BatchFn<'f> = dyn FnMut(BatchRef<'_>) -> StepResult + 'f;
 pub(crate) type ReduceFn<'f> = dyn FnMut(&mut [i64]) -> Result<(), BoxError> + 'f;
-pub(crate) type IncreaseFn<'f> = dyn FnMut(u64, u64) -> Result<i64, BoxError> + 'f;
 
 /// A number of bytes of the library; negative where it is unknown.
 pub(crate) fn known(bytes: i64) -> Option<u64> {
@@ -55,7 +54,6 @@ struct Closures<'a, 'w, 'f> {
     chunk: Option<&'a mut ChunkFn<'w>>,
     batch: Option<&'a mut BatchFn<'w>>,
     reduce: Option<&'a RefCell<ReduceFn<'f>>>,
-    increase: Option<&'a mut IncreaseFn<'w>>,
 }
 
 /// # Safety
@@ -143,21 +141,6 @@ unsafe extern "C" fn reduce_trampoline(
         // SAFETY: `count` numbers are there to be read and written.
         let values = unsafe { std::slice::from_raw_parts_mut(values, count) };
         done((given(&mut calls.reduce).borrow_mut())(values))
-    })
-}
-
-unsafe extern "C" fn increase_trampoline(
-    context: *mut c_void,
-    epoch: u64,
-    current: u64,
-    increase: *mut i64,
-) -> i32 {
-    // SAFETY: given with this context.
-    unsafe { closures(context) }.run(|calls| {
-        let more = given(&mut calls.increase)(epoch, current)?;
-        // SAFETY: the caller gives room for one number.
-        unsafe { increase.write(more) };
-        Ok(sys::SAB_OK)
     })
 }
 
@@ -632,72 +615,6 @@ pub(crate) fn step_in_chunks(
     })?;
     probe.check(status, [failure])?;
     Ok(chunk_size)
-}
-
-pub(crate) fn grow_batch_size(
-    increase: &mut IncreaseFn<'_>,
-    epoch: u64,
-    current: u64,
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    let mut calls = Guarded::new(Closures { increase: Some(increase), ..Closures::default() });
-    // SAFETY: a context that fits its trampoline and outlives the call, and room for a number.
-    let status = unsafe {
-        sys::sab_batch_size_grow(
-            Some(increase_trampoline),
-            calls.context(),
-            epoch,
-            current,
-            max_batch_size,
-            &mut batch_size,
-        )
-    };
-    check_with(status, [calls.failure])?;
-    Ok(batch_size)
-}
-
-pub(crate) fn grow_batch_size_linear(
-    epoch: u64,
-    start: u64,
-    amount: u64,
-    period: u64,
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    // SAFETY: room for a number.
-    check(unsafe {
-        sys::sab_batch_size_grow_linear(
-            epoch,
-            start,
-            amount,
-            period,
-            max_batch_size,
-            &mut batch_size,
-        )
-    })?;
-    Ok(batch_size)
-}
-
-pub(crate) fn grow_batch_size_doubling(
-    epoch: u64,
-    start: u64,
-    milestones: &[u64],
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    // SAFETY: so many milestones, and room for a number.
-    check(unsafe {
-        sys::sab_batch_size_grow_doubling(
-            epoch,
-            start,
-            elements(milestones),
-            milestones.len(),
-            max_batch_size,
-            &mut batch_size,
-        )
-    })?;
-    Ok(batch_size)
 }
 
 impl PlanHandle {

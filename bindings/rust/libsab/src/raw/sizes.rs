@@ -174,6 +174,10 @@ impl SizesHandle<'_> {
 
     pub(crate) fn values(&self, column: usize) -> Result<Vec<f64>, Error> {
         let (count, columns) = (self.count(), self.column_count());
+        if column >= columns {
+            let rule = format!("must be below the columns, {columns}");
+            return Err(Error::refused("column", column, rule));
+        }
         let mut rows = vec![0.0; count * columns];
         // SAFETY: a live handle, and room for all its sizes.
         check(unsafe { sys::sab_sizes_get(self.pointer(), 0, count, rows.as_mut_ptr()) })?;

@@ -77,7 +77,8 @@ typedef int32_t sab_oversize;
 #define SAB_OVERSIZE_SINGLE 2
 
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
- * is used. Few need more than the first fields. */
+ * is used. Few need more than the first fields. Options that do not apply, and an array without its
+ * count, are refused. */
 typedef struct sab_plan_options {
     /** sizeof(sab_plan_options) */
     size_t struct_size;
@@ -228,10 +229,15 @@ typedef struct sab_plan_info {
     uint64_t fingerprint;
     /** sum of the sizes of the samples not skipped, over all columns */
     double total;
-    /** number of budgets; see sab_plan_get_budget() */
+    /** limits of the budgets that the plan was made with, each in the unit of the budget's cost.
+     *  These numbers and the names belong to the handle */
+    const double *limits;
+    /** number of `limits` */
     size_t budget_count;
-    /** number of columns of the sizes; see sab_plan_column_name() */
+    /** number of columns of the sizes */
     size_t columns;
+    /** one for each column; NULL: they have no names */
+    const char *const *column_names;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info)}
 
@@ -255,25 +261,6 @@ SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) SAB_NOEXCEPT;
-
-/** One of the budgets that the plan was made with.
- *
- * @param plan   a handle
- * @param index  below sab_plan_info.budget_count
- * @param limit  filled on SAB_OK with the limit, in the unit of the budget's cost
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit)
-    SAB_NOEXCEPT;
-
-/** Name of a column of the sizes that the plan was made from.
- *
- * @param plan    a handle
- * @param column  below sab_plan_info.columns
- * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
- *     does not exist
- */
-SAB_API const char *sab_plan_column_name(const sab_plan *plan, size_t column) SAB_NOEXCEPT;
 
 /** One bucket, in ascending order of size; of several columns of the cost of a sample.
  *
@@ -424,7 +411,7 @@ typedef struct sab_plan_report {
      *  is that of all ids together. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
-    uint64_t target_met;
+    int32_t target_met;
     /** number of columns */
     size_t columns;
     /** set by the caller: room for `total` of each column; NULL: not wanted */

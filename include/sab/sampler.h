@@ -225,8 +225,8 @@ typedef struct sab_sampler_options {
     uint64_t micro_batches;
     /** SAB_LAST_STEP_SPLIT */
     sab_last_step last_step;
-    /** bucket order and packed order: the epoch begins with at least this many of the batches that
-     *  may cost most, so that a lack of memory shows early. 0 */
+    /** bucket order and packed order only: the epoch begins with at least this many of the batches
+     *  that may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT {sizeof(sab_sampler_options)}
@@ -408,8 +408,6 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
  * With `min_batch_size` those of the current epoch follow that no batch has room for: under a
  * lowered budget, or where samples are spread over ranks. Samplers that read their samples while
  * they are walked list those of the current epoch so far, in the order in which they were read.
- *
- * The indices of a sampler of a stream are not known: each is -1.
  *
  * @param sampler   a handle
  * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0

@@ -207,6 +207,11 @@ public:
     /// What its batches keep; the padded total with a limit of 0, which is none, where no budget
     /// was given. Callbacks are not kept: their costs must not be evaluated.
     std::span<const Budget> budgets() const { return budgets_; }
+    std::array<double, SAB_MAX_BUDGETS> limits() const {
+        std::array<double, SAB_MAX_BUDGETS> limits{};
+        std::ranges::transform(budgets_, limits.begin(), &Budget::limit);
+        return limits;
+    }
     std::size_t budget_count() const { return budgets_[0].limit > 0 ? budgets_.size() : 0; }
     uint64_t fingerprint() const { return fingerprint_; }
     /// The cost of the first budget; the padded total where there is none or it was a callback.
@@ -296,6 +301,9 @@ struct sab_plan {
 
     /// Where each epoch has a plan of its own, that of epoch 0.
     const std::shared_ptr<const sab::Plan> impl;
+    const sab::NamePointers names{impl->names()};
+    /// Of the budgets.
+    const std::array<double, SAB_MAX_BUDGETS> limits = impl->limits();
 
     /// Makes the plan of each epoch of a mixture; null: all epochs have this one.
     virtual std::shared_ptr<const sab::MixedPlans> epochs() const { return nullptr; }

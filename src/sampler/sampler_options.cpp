@@ -24,10 +24,14 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given)
           "must be at most ", most_micro_batches);
 }
 
+void refuse_costliest_first(const SamplerOptions& options, std::string_view why) {
+    check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
+          "must be 0: ", why);
+}
+
 void refuse_shuffling(const SamplerOptions& options) {
     check(options.seed == 0, "options.seed", options.seed, "must be 0: this order is not shuffled");
-    check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
-          "must be 0: this order is not shuffled");
+    refuse_costliest_first(options, "this order is not shuffled");
 }
 
 }  // namespace sab

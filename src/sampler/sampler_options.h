@@ -2,6 +2,7 @@
 /// How a sampler walks: sab_sampler_options, checked.
 
 #include <cstdint>
+#include <string_view>
 
 #include "sab/sampler.h"
 
@@ -25,6 +26,8 @@ struct SamplerOptions {
     uint64_t costliest_first = 0;
 };
 
+/// Refuses `costliest_first` of a sampler whose batches have another order.
+void refuse_costliest_first(const SamplerOptions& options, std::string_view why);
 /// Refuses what an order that is not shuffled does not use.
 void refuse_shuffling(const SamplerOptions& options);
 

@@ -50,6 +50,8 @@ public:
     virtual int64_t id(std::size_t source) const = 0;
     /// The source of each sample.
     virtual std::span<const uint16_t> source_of() const = 0;
+    /// Which of the samples of its source a sample is.
+    virtual std::size_t row_of(std::size_t sample) const = 0;
     /// The size of a sample, over all columns.
     virtual double size_of(std::size_t sample) const = 0;
     virtual EpochTurns turns(uint64_t epoch) const = 0;

@@ -36,7 +36,7 @@ Owned<sab_sizes> sizes_of(const std::vector<std::vector<uint32_t>>& columns) {
     }
     if (columns.size() == 1) return std::move(owners[0]);
     sab_sizes* sizes = nullptr;
-    EXPECT_EQ(sab_sizes_columns_new(handles.data(), handles.size(), &sizes), SAB_OK)
+    EXPECT_EQ(sab_sizes_columns_new(handles.data(), nullptr, handles.size(), &sizes), SAB_OK)
         << sab_last_error_message();
     return Owned<sab_sizes>(sizes);
 }
@@ -116,7 +116,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         sab_plan_report report SAB_PLAN_REPORT_INIT;
         if (sab_plan_get_report(handle, &walk_options, nullptr, &report) != SAB_OK) {
             ASSERT_EQ(sab_last_error_message(),
-                      "options.world_size = " + std::to_string(walk_options.world_size) +
+                      "sampler.world_size = " + std::to_string(walk_options.world_size) +
                           ": must be so small that epoch 0 has " +
                           std::to_string(options.min_batch_size) +
                           " samples, the plan's min_batch_size, for each rank");

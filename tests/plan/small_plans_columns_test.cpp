@@ -280,7 +280,7 @@ struct Case {
             EXPECT_EQ(sab_sizes_new(&rules.sizes[0][j], rules.sizes.size(), SAB_FLOAT64, &strided,
                                     &parts[j]),
                       SAB_OK);
-        EXPECT_EQ(sab_sizes_columns_new(parts, rules.columns, &sizes), SAB_OK);
+        EXPECT_EQ(sab_sizes_columns_new(parts, nullptr, rules.columns, &sizes), SAB_OK);
         for (std::size_t j = 0; j < rules.columns; ++j) sab_sizes_free(parts[j]);
         for (std::size_t i = 0; i < rules.prices.size(); ++i) {
             const std::vector<sab_cost_term>& terms = rules.prices[i].terms;

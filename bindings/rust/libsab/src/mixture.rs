@@ -175,7 +175,7 @@ impl<'a> Mixture<'a> {
     ///
     /// [`Error::Argument`] for an index out of range.
     pub fn source(&self, index: usize) -> Result<(usize, usize), Error> {
-        self.sizes.handle.locate(index)
+        self.sizes.handle.source(index)
     }
 
     /// How often each sample appears in an epoch.

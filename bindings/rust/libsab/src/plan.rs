@@ -13,7 +13,7 @@ use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
-use crate::raw::{certain, PlanHandle, ProgressFn};
+use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
 
@@ -411,8 +411,7 @@ impl Plan {
     /// The limits of the budgets that the plan was made with.
     #[must_use]
     pub fn budgets(&self) -> Vec<f64> {
-        let count = self.handle.info().budget_count;
-        (0..count).map(|index| certain(self.handle.budget(index))).collect()
+        self.handle.budgets()
     }
 
     /// The buckets, in ascending order of size; of several columns of the cost of a sample.

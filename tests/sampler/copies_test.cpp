@@ -138,6 +138,17 @@ TEST(Copies, OfBuckets) {
     EXPECT_TRUE(are_apart(sampler));
 }
 
+TEST(Copies, OfBucketsOfSeveralColumns) {
+    const std::vector<int32_t> source = Mixed::lengths(3500, 3), target = Mixed::lengths(3500, 4);
+    std::vector<int64_t> ids(3500);
+    std::fill(ids.begin() + 3000, ids.end(), 1);
+    const sab::Sizes of_source(source), of_target(target);
+    const sab::Sizes pairs = sab::Sizes::columns({{"source", &of_source}, {"target", &of_target}});
+    const sab::Sizes sizes = sab::Sizes::mixture(pairs, ids, Mixed::repeats(repeats));
+    sab::BucketSampler sampler(sab::Plan(sizes, with_budget(sab::PlanOptions())));
+    EXPECT_TRUE(are_apart(sampler));
+}
+
 TEST(Copies, AreCountedWhereTheyCannotBeApart) {
     constexpr double many[] = {1, 40};
     const Mixed mixed(many);

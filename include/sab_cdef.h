@@ -712,6 +712,7 @@ typedef struct sab_mixture_report {
  uint64_t samples;
  uint64_t distinct;
  uint64_t most;
+ uint64_t together;
  double total;
  double padded_total;
  double padding;

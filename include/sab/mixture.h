@@ -192,6 +192,7 @@ typedef struct sab_mixture_report {
     uint64_t samples;    /**< in the batches, with repeats. One that is cut counts once */
     uint64_t distinct;   /**< different samples among them */
     uint64_t most;       /**< how often the sample appears that appears most often */
+    uint64_t together;   /**< of `samples`: those whose batch has the same sample again */
     double total;        /**< sum of their sizes, over all columns */
     double padded_total; /**< what they take up. Of a row the room that is left is shared out by
                             the sizes of its samples */

@@ -3,10 +3,12 @@
 /// The samples of a batch are a range of the bucket's permutation, after Exchange. CostOrder orders
 /// the batches.
 #include <algorithm>
+#include <numeric>
 
 #include "base/guard.h"
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
+#include "sampler/copies.h"
 #include "sampler/cursor.h"
 #include "sampler/exchange.h"
 #include "sampler/mixed_buckets.h"
@@ -53,11 +55,13 @@ namespace {
 
 class BucketSequence : public CostOrderedSequence {
 public:
-    explicit BucketSequence(std::shared_ptr<const Plan> plan)
+    /// `samples`: of a mixture, those that the plan numbers; else null.
+    BucketSequence(std::shared_ptr<const Plan> plan, const std::vector<uint32_t>* samples)
         : reader_(std::move(plan)),
           classes_(bucket_classes(reader_.plan())),
           exchange_(std::make_shared<const Exchange>(reader_.plan())) {
         order_ = cost_order(classes_);
+        if (samples != nullptr) find_copies(*samples);
     }
 
     std::unique_ptr<Sequence> copy() const override {
@@ -67,6 +71,18 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
+    }
+
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        Present made{order_.with_options(epoch_options), nullptr};
+        if (first_copies_ != nullptr)
+            made.separated = std::make_shared<const std::vector<uint32_t>>(separated(made.order));
+        return std::make_unique<EpochOrderOf<Present>>(std::move(made));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        Present& other = static_cast<EpochOrderOf<Present>&>(epoch_order).value;
+        std::swap(order_, other.order);
+        std::swap(separated_, other.separated);
     }
 
     const Plan* plan() const override { return &reader_.plan(); }
@@ -91,6 +107,12 @@ public:
     }
 
 private:
+    /// What an epoch has.
+    struct Present {
+        CostOrder order;
+        std::shared_ptr<const std::vector<uint32_t>> separated;
+    };
+
     const BucketClass& found(uint64_t position) const {
         return classes_[order_.find(position).batch_class];
     }
@@ -107,16 +129,68 @@ private:
         for (uint64_t done = 0; done < count;) {
             const uint64_t from = (begin + done) % bucket.samples();
             const uint64_t stretch = std::min(count - done, bucket.samples() - from);
-            exchange_->fill(bucket, batch_class.bucket, order_.samples_key(batch_class.bucket),
-                            order_.epoch_options(), from, out.subspan(done, stretch), room_);
+            if (separated_ == nullptr)
+                fill_places(order_, batch_class.bucket, from, out.subspan(done, stretch));
+            else
+                std::copy_n(&(*separated_)[bucket.begin + from], stretch, out.data() + done);
             done += stretch;
         }
         return out;
     }
 
+    void fill_places(const CostOrder& order, std::size_t bucket, uint64_t first,
+                     std::span<uint32_t> out) const {
+        exchange_->fill(reader_.plan().buckets()[bucket], bucket, order.samples_key(bucket),
+                        order.epoch_options(), first, out, room_);
+    }
+
+    /// The copies of a sample have numbers in a row.
+    void find_copies(const std::vector<uint32_t>& samples) {
+        std::vector<uint32_t> firsts(samples.size());
+        bool has_copies = false;
+        for (uint32_t i = 0; i < firsts.size(); ++i) {
+            const bool is_copy = i > 0 && samples[i] == samples[i - 1];
+            firsts[i] = is_copy ? firsts[i - 1] : i;
+            has_copies |= is_copy;
+        }
+        if (has_copies)
+            first_copies_ = std::make_shared<const std::vector<uint32_t>>(std::move(firsts));
+    }
+
+    /// places() of all samples of an epoch, by bucket, with copies in different batches.
+    std::vector<uint32_t> separated(const CostOrder& order) const {
+        const Plan& plan = reader_.plan();
+        std::vector<uint32_t> all(plan.facts().samples), samples, places, firsts;
+        constexpr uint32_t none = ~uint32_t{0};
+        std::vector<uint32_t> first_in(first_copies_->size(), none);  // the bucket at hand
+        for (std::size_t b = 0; b < plan.buckets().size(); ++b) {
+            const Bucket& bucket = plan.buckets()[b];
+            samples.resize(bucket.samples());
+            fill_places(order, b, 0, samples);
+            places.resize(samples.size());
+            std::iota(places.begin(), places.end(), 0);
+            firsts.resize(samples.size());
+            const auto first = [&](std::size_t i) -> uint32_t& {
+                return first_in[(*first_copies_)[plan.order()[samples[i]]]];
+            };
+            for (uint32_t i = 0; i < samples.size(); ++i) {
+                if (first(i) == none) first(i) = i;
+                firsts[i] = first(i);
+            }
+            for (std::size_t i = 0; i < samples.size(); ++i) first(i) = none;
+            separate_copies(places, firsts, bucket.batch_size, order.samples_key(b));
+            for (std::size_t i = 0; i < samples.size(); ++i)
+                all[bucket.begin + places[i]] = samples[i];
+        }
+        return all;
+    }
+
     PlanReader reader_;
     std::vector<BucketClass> classes_;  ///< by cost, highest first
     std::shared_ptr<const Exchange> exchange_;
+    /// Of a mixture that has copies, of each number the first one of the same sample; else null.
+    std::shared_ptr<const std::vector<uint32_t>> first_copies_;
+    std::shared_ptr<const std::vector<uint32_t>> separated_;  ///< of the epoch, or null
     mutable std::vector<uint32_t> places_;
     mutable Exchange::Room room_;
 };
@@ -124,12 +198,12 @@ private:
 }  // namespace
 
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan) {
-    return std::make_unique<BucketSequence>(std::move(plan));
+    return std::make_unique<BucketSequence>(std::move(plan), nullptr);
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
-    const auto make = [](std::shared_ptr<const Plan> of) {
-        return make_bucket_sequence(std::move(of));
+    const auto make = [](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
+        return std::make_unique<BucketSequence>(std::move(of), samples);
     };
     if (has_mixtures && plan.epochs() != nullptr && plan.epochs()->can_sort())
         return make_mixed_buckets(plan.epochs());

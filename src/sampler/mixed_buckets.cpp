@@ -8,6 +8,7 @@
 
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
+#include "sampler/copies.h"
 #include "sampler/even_order.h"
 
 namespace sab {
@@ -136,6 +137,8 @@ public:
                       epoch.classes[k].batches.batches;
         }
         amounts_.reserve(epoch.order.batches(), blocks);
+        const bool has_copies = std::ranges::any_of(turns, &SourceTurns::has_copies);
+        if (has_copies) first_places_.assign(choice.source_of().size(), no_place);
         uint64_t place = 0;
         for (const uint32_t b : by_ascending(begins)) {
             const Bucket& bucket = plan.buckets()[b];
@@ -144,6 +147,7 @@ public:
             place = bucket.end;
             offsets_.resize(bucket.samples());
             Permutation(bucket.samples(), epoch.order.samples_key(b)).fill(0, offsets_);
+            if (has_copies) separate(bucket, epoch.order.samples_key(b));
             if (can_sum(bucket))
                 add_by_sums(bucket, classes_of[b]);
             else
@@ -189,6 +193,23 @@ private:
         constexpr uint64_t few = 1 << 17;
         return bucket.batch_size > 1 && epoch_.plan->facts().tail != SAB_TAIL_WRAP &&
                batches_of(bucket) * amounts_.width() <= std::max(few, 2 * bucket.samples());
+    }
+
+    /// Keeps copies of a sample out of one batch. The walk stays where it is.
+    void separate(const Bucket& bucket, uint64_t key) {
+        const auto begin = static_cast<uint32_t>(bucket.begin);
+        firsts_.resize(bucket.samples());
+        ExchangedWalk ahead = walk_;
+        ahead.take(bucket.samples(),
+                   [&](std::size_t i, const SortedMixture::Entry& entry, uint32_t counts) {
+                       if (counts == 0) return;
+                       uint32_t& first = first_places_[entry.sample];
+                       const uint32_t place = begin + static_cast<uint32_t>(i);
+                       // The first copy may be in a bucket before this one.
+                       if (first == no_place || first < begin) first = place;
+                       firsts_[i] = first - begin;
+                   });
+        separate_copies(offsets_, firsts_, bucket.batch_size, key);
     }
 
     /// Sums up while samples are written. Not inline, for its registers.
@@ -259,9 +280,12 @@ private:
     const EpochChoice& choice_;
     ExchangedWalk walk_;
     // of the bucket at hand:
-    std::vector<uint32_t> offsets_;
+    std::vector<uint32_t> offsets_, firsts_;
     std::vector<double> longest_, sums_;  ///< of each batch; sums also by source
     std::vector<SourceAmounts::Part> parts_;
+    /// of each sample, the first one in the bucket at hand or in one before it
+    std::vector<uint32_t> first_places_;
+    static constexpr uint32_t no_place = ~uint32_t{0};
     // of all batches, by id:
     std::vector<Place> places_;
     SourceAmounts amounts_;

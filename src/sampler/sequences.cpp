@@ -105,7 +105,9 @@ std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint6
 std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count) {
     return sequence_of(
         plan, kind_of("sab_costliest_sampler_new"),
-        [count](std::shared_ptr<const Plan> of) { return make_costliest(std::move(of), count); },
+        [count](std::shared_ptr<const Plan> of, auto) {
+            return make_costliest(std::move(of), count);
+        },
         true);
 }
 
@@ -119,9 +121,11 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
         sab::require(plan, "plan");
         const sab::SamplerOptions given(sab::read_options(options));
         sab::refuse_shuffling(given);
-        return sab::new_cursor(sab::sequence_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
-                                                sab::make_sequential_sequence, true),
-                               given);
+        const auto make = [](std::shared_ptr<const sab::Plan> of, auto) {
+            return sab::make_sequential_sequence(std::move(of));
+        };
+        return sab::new_cursor(
+            sab::sequence_of(*plan, sab::kind_of("sab_sequential_sampler_new"), make, true), given);
     });
 }
 

@@ -33,6 +33,8 @@ struct SourceTurns {
     uint32_t extra;
     uint32_t count;
 
+    /// Whether it has a sample more than once.
+    bool has_copies() const { return least + static_cast<uint32_t>(extra > 0) > 1; }
     uint32_t of(uint32_t place) const {
         const uint32_t after = place - start + (place < start ? count : 0);
         return least + static_cast<uint32_t>(after < extra);

@@ -182,7 +182,8 @@ end
 
 Reads all batches of the current epoch, over all ranks, and reports each source of the mixture that
 the sampler is over: its `name`, and the fields of `sab_mixture_report`: `samples`, `distinct`,
-`most`, `total`, `padded_total`, `padding`, `proportion`, `deviation`. The cursor stays where it is.
+`most`, `together`, `total`, `padded_total`, `padding`, `proportion`, `deviation`. The cursor stays
+where it is.
 """
 function report(sampler::Sampler, mixture::Mixture; progress = nothing)
     calls, count = Calls(progress = progress), length(mixture.names)

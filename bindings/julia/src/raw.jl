@@ -694,6 +694,7 @@ mutable struct sab_mixture_report <: Struct
     samples::UInt64
     distinct::UInt64
     most::UInt64
+    together::UInt64
     total::Float64
     padded_total::Float64
     padding::Float64

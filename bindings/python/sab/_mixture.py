@@ -39,6 +39,7 @@ class SourceReport(NamedTuple):
         samples: in the batches, with repeats.
         distinct: different samples among them.
         most: how often the sample appears that appears most often.
+        together: of ``samples``: those whose batch has the same sample again.
         total: sum of their sizes, over all columns.
         padded_total: what they take up. The room that is left in a row is shared out by the sizes
             of its samples.
@@ -50,6 +51,7 @@ class SourceReport(NamedTuple):
     samples: int
     distinct: int
     most: int
+    together: int
     total: float
     padded_total: float
     padding: float

@@ -53,7 +53,7 @@ struct Case {
         }
         if (handles.size() > 1) {
             sab_sizes* all = nullptr;
-            ASSERT_DONE(sab_sizes_columns_new(handles.data(), handles.size(), &all));
+            ASSERT_DONE(sab_sizes_columns_new(handles.data(), nullptr, handles.size(), &all));
             sizes.emplace_back(all);
         }
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;

@@ -115,6 +115,7 @@ struct guarded {
     double growth; /* of the activations, by the end of an epoch */
     double each;   /* bytes of a sample, whatever its length */
     int ran_out;   /* parts */
+    uint64_t seed; /* of the order */
 };
 
 static const int64_t guarded_base = 10000000;
@@ -162,6 +163,7 @@ static sab_cost *modelled_cost(void) {
 static sab_plan *guarded_plan(int by_model) {
     static int32_t numbers[GUARDED];
     sab_plan_options options = budget(800);
+    options.bucket_batches = 16; /* batches that differ: a guard learns from their peaks */
     sab_cost *cost = by_model ? modelled_cost() : NULL;
     if (by_model) SET_BUDGET_OF(options, cost, 3.5e7);
     uint32_t x = 1;
@@ -188,7 +190,10 @@ static struct guarded a_run(int by_model, int64_t limit) {
 /* One epoch; gives how often it ran out. */
 static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded,
                        sab_memory_guard_info *info) {
-    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = run->seed;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
     sab_probe *probe = probe_of(&run->device);
     sab_memory_guard *guard = NULL;
     sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
@@ -223,18 +228,27 @@ static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded
     return run->ran_out;
 }
 
+/* It learns from the batches that come first, so in some orders it is too late, once or twice. */
 static void Guard_OfALeakOfThirtyPercent_LowersInTime(void) {
     for (int by_model = 0; by_model <= 1; ++by_model) {
         sab_plan *plan = guarded_plan(by_model);
-        sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
-        struct guarded run = a_run(by_model, 35700000);
-        run.leak = 0.3 * 3.5e7;
-        EXPECT(run_guarded(&run, plan, 0, &info) > 0); /* fails without */
-        run = a_run(by_model, 35700000);
-        run.leak = 0.3 * 3.5e7;
-        EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.out_of_memory == 0);
-        EXPECT(info.lowered >= 1 && info.limit < (by_model ? 3.5e7 : 800));
-        EXPECT(info.peak > 0.9 * 35700000); /* and uses what there is */
+        int in_time = 0;
+        for (uint64_t seed = 0; seed < 20; ++seed) {
+            sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+            struct guarded run = a_run(by_model, 35700000);
+            run.leak = 0.3 * 3.5e7;
+            run.seed = seed;
+            EXPECT(run_guarded(&run, plan, 0, &info) > 2); /* fails without */
+            run = a_run(by_model, 35700000);
+            run.leak = 0.3 * 3.5e7;
+            run.seed = seed;
+            const int ran_out = run_guarded(&run, plan, 1, &info);
+            in_time += ran_out == 0;
+            EXPECT(ran_out <= 2 && info.out_of_memory == (uint64_t)ran_out);
+            EXPECT(info.lowered >= 1 && info.limit < (by_model ? 3.5e7 : 800));
+            EXPECT(info.peak > 0.9 * 35700000); /* and uses what there is */
+        }
+        EXPECT(in_time >= 13);
         sab_plan_free(plan);
     }
 }
@@ -296,8 +310,8 @@ static int32_t count_meetings(void *ctx, int64_t *values, size_t count) {
     return 0;
 }
 
-/* The other ranks count the step too, and meet: or they would wait for this one for ever. They meet
- * again where the budget is lowered, which all must be able to do. */
+/* The other ranks count the step too, and meet: or they would wait for this one for ever. They
+ * meet again where the budget is lowered, which all must be able to do. */
 static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
     sab_plan *plan = guarded_plan(1);
     sab_sampler *sampler = rank_of(plan, 0, 1);
@@ -328,7 +342,8 @@ static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
     sab_plan_free(plan);
 }
 
-/* Memory that is suddenly gone: the step is split, counted once, and the next ones are smaller. */
+/* Memory that is suddenly gone: the step is split, counted once, and the next ones are smaller.
+ */
 static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
     sab_plan *plan = guarded_plan(1);
     struct guarded run = a_run(1, 36000000);
@@ -363,7 +378,7 @@ static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
 /* The same for callers that run their own steps. */
 static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
     sab_plan *plan = guarded_plan(0);
-    struct guarded runs[2] = {a_run(0, 35700000), a_run(0, 35700000)};
+    struct guarded runs[2] = {a_run(0, 37000000), a_run(0, 37000000)};
     runs[0].leak = runs[1].leak = 0.3 * 3.5e7;
     sab_sampler *samplers[2];
     sab_probe *probes[2];
@@ -406,8 +421,8 @@ static sab_memory_guard_options every_eight_steps(void) {
     return options;
 }
 
-/* An empty batch is a step, but there is no peak to it; the window forgets what is older than it is
- * long. */
+/* An empty batch is a step, but there is no peak to it; the window forgets what is older than
+ * it is long. */
 static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan *plan = guarded_plan(1);
     struct device device = device_of(guarded_base, 100000000);
@@ -437,8 +452,9 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan_free(plan);
 }
 
-/* Peaks that do not grow with the batch, such as those of an allocator that keeps its memory, stay
- * where they are: a cheap batch among costly ones does not make them seem to exceed the model. */
+/* Peaks that do not grow with the batch, such as those of an allocator that keeps its memory,
+ * stay where they are: a cheap batch among costly ones does not make them seem to exceed the
+ * model. */
 static void Guard_OfPeaksThatAreTheSameForAllBatches_LowersNothing(void) {
     sab_plan *plan = guarded_plan(0);
     struct device device = device_of(guarded_base, 22000000);
@@ -462,8 +478,8 @@ static void Guard_OfPeaksThatAreTheSameForAllBatches_LowersNothing(void) {
     sab_plan_free(plan);
 }
 
-/* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no budget
- * below that helps. */
+/* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no
+ * budget below that helps. */
 static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     static const double boundaries[] = {0, 50, 200};
     int32_t numbers[128];

@@ -75,9 +75,10 @@ static void Samplers_WithCallbacksOrGreedyBatches_SupportLess(void) {
     sab_plan_free(plan);
 }
 
-/* As states name the kind; rows of several columns are packed, too. */
+/* As states name the kind: constructors make some with several options. */
 static const char *name_of(const struct constructor *kind) {
-    return strcmp(kind->name, "rows") == 0 ? "packed" : kind->name;
+    if (strcmp(kind->name, "rows") == 0) return "packed";
+    return strcmp(kind->name, "bagua_batch") == 0 ? "bagua" : kind->name;
 }
 
 static void States_OfAnotherKind_AreRefusedWithBothKinds(void) {

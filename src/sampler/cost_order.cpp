@@ -7,9 +7,10 @@
 
 namespace sab {
 
-CostOrder::CostOrder(std::vector<BatchClass> classes) : classes_(std::move(classes)) {
+CostOrder::CostOrder(std::vector<BatchClass> classes, const EpochOptions& epoch_options)
+    : classes_(std::move(classes)) {
     for (const BatchClass& batch_class : classes_) batches_ += batch_class.batches;
-    set_options({});
+    set_options(epoch_options);
 }
 
 CostOrder CostOrder::with_options(const EpochOptions& epoch_options) const {

@@ -42,7 +42,7 @@ local words_of = {
   tail = {keep = lib.SAB_TAIL_KEEP, drop = lib.SAB_TAIL_DROP, wrap = lib.SAB_TAIL_WRAP},
   oversize = {skip = lib.SAB_OVERSIZE_SKIP, single = lib.SAB_OVERSIZE_SINGLE},
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
-  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT, concat = lib.SAB_PACK_CONCAT},
+  method = {shuffled = lib.SAB_PACK_SHUFFLED, best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, concat = lib.SAB_PACK_CONCAT},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_sequences = true, window = true, tries = true, split = true,
                   seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}

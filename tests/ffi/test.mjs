@@ -25,7 +25,7 @@ const WORDS = {
   tail: { keep: lib.SAB_TAIL_KEEP, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
-  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT, concat: lib.SAB_PACK_CONCAT },
+  method: { shuffled: lib.SAB_PACK_SHUFFLED, best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, concat: lib.SAB_PACK_CONCAT },
 };
 
 const term = (...powers) =>

@@ -249,7 +249,7 @@ static void make_mixture(struct golden_case* c) {
 }
 
 static void set_pack(struct golden_case* c, char** words, size_t count) {
-    static const char* const methods[] = {"best_fit", "histogram", "first_fit", "concat", NULL};
+    static const char* const methods[] = {"shuffled", "best_fit", "histogram", "concat", NULL};
     static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "method") == 0)

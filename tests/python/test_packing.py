@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import sab
 
-METHODS = ("best_fit", "histogram", "first_fit")
+METHODS = ("shuffled", "best_fit", "histogram")
 
 
 def rows(sampler):
@@ -44,7 +44,7 @@ def test_every_token_once_over_all_ranks(sizes, capacity, method, most, window, 
             method=method,
             max_sequences=most,
             split=True,
-            window=window if method == "first_fit" else 0,
+            window=window if method == "shuffled" else 0,
             seed=3,
             rank=rank,
             world_size=world_size,
@@ -84,7 +84,7 @@ def best_fit_decreasing(sizes, capacity):
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=100), st.integers(60, 130))
 def test_best_fit_is_the_textbook_s(sizes, capacity):
-    sampler = sab.PackedSampler(sizes, capacity)
+    sampler = sab.PackedSampler(sizes, capacity, method="best_fit")
     assert sorted(capacity - batch.total for batch in sampler.batches()) == best_fit_decreasing(
         sizes, capacity
     )
@@ -107,7 +107,9 @@ def test_state_epochs_and_pickle(method):
     again = make()
     list(again)
     following = [batch.tolist() for batch in again]
-    assert following != whole and sorted(map(len, following)) == sorted(map(len, whole))
+    assert following != whole and len(following) == pytest.approx(len(whole), abs=1)
+    if method != "shuffled":  # whose rows have other lengths in each epoch
+        assert sorted(map(len, following)) == sorted(map(len, whole))
     assert again[3].tolist() == following[3] and sorted(sum(following, [])) == list(range(2000))
 
 
@@ -298,7 +300,7 @@ def test_rows_follow_window_tries_max_sequences_and_balance():
             ValueError,
             r"sizes\['tokens'\] has 2 samples: must have",
         ),
-        ({}, [9, 9], {"method": "concat"}, ValueError, "method = 'concat': must be 'best_fit'"),
+        ({}, [9, 9], {"method": "concat"}, ValueError, "method = 'concat': must be 'shuffled'"),
         ({}, [9, 9], {"split": True}, ValueError, "split = True: must be False for several"),
         ({}, [9, 9], {"tries": 2**21}, ValueError, "tries = 2097152"),
         ({}, [9, 9], {"balance": []}, ValueError, r"balance = \[\]: must have at least one cost"),
@@ -313,11 +315,11 @@ def test_bad_capacities_are_named(sizes, capacity, options, error, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"window": 9}, "window = 9: is for 'first_fit' and several columns, not 'best_fit'"),
-        ({"tries": 9, "method": "first_fit"}, "tries = 9: is for several columns, not one"),
+        ({"window": 9, "method": "best_fit"}, "window = 9: is for 'shuffled', not 'best_fit'"),
+        ({"tries": 9, "method": "concat"}, "tries = 9: is for 'shuffled', not 'concat'"),
     ],
 )
-def test_options_without_effect_on_one_column_are_refused(options, message):
+def test_options_without_effect_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         sab.PackedSampler([3, 1], 4, **options)
 

@@ -1,5 +1,6 @@
 """Packed bins through the Python layer."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -366,6 +367,25 @@ def test_the_report_is_what_walking_all_ranks_finds(world_size):
     assert (report.samples, report.bins, report.fill) == (info.samples, info.bins, info.fill)
     assert report.lower_bound <= report.bins == len(sab.PackedSampler(sizes, 256))
     assert report.bins - report.steps * world_size < world_size
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_report_counts_row_mates_that_meet_again(method):
+    sizes = np.random.default_rng(6).integers(1, 200, 1000)
+    sampler = sab.PackedSampler(sizes, 1024, method=method, seed=3)
+    report = sampler.report()
+    epochs = [list(sampler), list(sampler)]
+    pairs = [
+        {pair for row in rows for pair in itertools.combinations(sorted(row.tolist()), 2)}
+        for rows in epochs
+    ]
+    assert report.meet_again == pytest.approx(len(pairs[0] & pairs[1]) / len(pairs[0]))
+    means = [sizes[row].mean() for row in epochs[0]]
+    assert report.length_deviation == pytest.approx(np.std(means))
+    assert 0 < report.random_meet_again < 0.02 and report.random_length_deviation > 0
+    if method == "shuffled":
+        assert report.meet_again < 2 * report.random_meet_again
+    assert "row mates that meet again" in str(report)
 
 
 def test_the_report_counts_what_is_left_out_and_cut():

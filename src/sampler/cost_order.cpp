@@ -97,7 +97,9 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
             id = first + band->batches(id - first);
         }
     }
-    const auto range = std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
+    const auto range = ranges_.size() == batches_  // one batch each
+                           ? ranges_.begin() + static_cast<std::ptrdiff_t>(id)
+                           : std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
     const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
     found_position_ = position;
     return found_ = {range->batch_class, range->first + (id - first)};

@@ -162,12 +162,7 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_ordered_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    local is_first_fit, pack = false, {}
-    for _, words in ipairs(case.pack) do is_first_fit = is_first_fit or words[3] == "first_fit" end
-    for _, words in ipairs(case.pack) do -- other packings of one column have no window
-      if words[2] ~= "window" or is_first_fit or #columns > 1 then table.insert(pack, words) end
-    end
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), pack, kept), options)
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)
   end
   if kind == "balanced" then
     return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)

@@ -108,9 +108,7 @@ function samplerOf(its) {
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'ordered') return make('sab_ordered_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
   if (kind === 'packed') {
-    const hasWindow = columns.length > 1 || its.pack.some(([, method]) => method === 'first_fit'); // other packings have none
-    const pack = its.pack.filter(([key]) => key !== 'window' || hasWindow);
-    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', pack), walk);
+    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   }
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {

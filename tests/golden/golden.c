@@ -334,9 +334,6 @@ static void make_sampler(struct golden_case* c) {
     const sab_cost* const balance = squares;
     if (c->balances_squares) c->inputs.balanced.balance = &balance;
     c->inputs.balanced.balance_count = c->balances_squares;
-    /* other packings of one column have none */
-    if (c->columns <= 1 && c->inputs.packed.method != SAB_PACK_FIRST_FIT)
-        c->inputs.packed.window = 0;
     c->inputs.sizes = c->sab_sizes_handle;
     c->inputs.plan = c->plan_handle;
     check(constructor->make(&c->inputs, &c->sampler), c->name);

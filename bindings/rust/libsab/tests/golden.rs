@@ -97,8 +97,7 @@ impl Case<'_> {
             ["capacity", capacity] => options.capacity(number(capacity)),
             ["capacities", ref each @ ..] => options.capacities(numbers(each)),
             // Other packings of one column have none.
-            ["window", window] if self.sizes.len() > 1 => options.window(number(window)),
-            ["window", _] => options,
+            ["window", window] => options.window(number(window)),
             ["tries", tries] => options.tries(number(tries)),
             ["method", "shuffled"] => options.method(PackMethod::Shuffled),
             ["method", "best_fit"] => options.method(PackMethod::BestFit),

@@ -336,9 +336,9 @@ sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, ui
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
 /* sab/pack.h, stable */
 enum {
- SAB_PACK_BEST_FIT = 0,
- SAB_PACK_HISTOGRAM = 1,
- SAB_PACK_FIRST_FIT = 2,
+ SAB_PACK_SHUFFLED = 0,
+ SAB_PACK_BEST_FIT = 1,
+ SAB_PACK_HISTOGRAM = 2,
  SAB_PACK_CONCAT = 3,
 };
 typedef int32_t sab_pack_method;
@@ -595,6 +595,10 @@ typedef struct sab_balanced_report {
  const double *micro_batch_imbalance;
  const double *time;
  const double *least_time;
+ double meet_again;
+ double random_meet_again;
+ double length_deviation;
+ double random_length_deviation;
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_balanced_report *report);
 typedef int32_t sab_micro_batch_order;

@@ -73,7 +73,7 @@ class Peer:
     #   epoch(number) -> iterator of batches of this rank
     #   state(number, taken) -> state after `taken` batches of that epoch, in progress
     #   resume(state) -> iterator of the rest of the epoch, of another object of the class
-    #   pack(capacity) -> bins, each a list of samples
+    #   pack(capacity, epoch) -> bins of an epoch, each a list of samples
     #   pairs(number) -> batches of samples with two sizes, padded in both; they cost their samples
     #       times the sum of the longest
     #   mixed(number) -> batches of samples of several data sets; `state` and `resume` are of it

@@ -8,5 +8,8 @@ class Packed(Peer):
     setting = "`PackedSampler(lengths, capacity)`, defaults"
     source = "guide/packing.md"
 
-    def pack(self, capacity: int) -> list[Batch]:
-        return list(sab.PackedSampler(self.work.lengths, capacity))
+    def pack(self, capacity: int, epoch: int) -> list[Batch]:
+        sampler = sab.PackedSampler(self.work.lengths, capacity)
+        if epoch > 0:
+            sampler.set_epoch(epoch)
+        return list(sampler)

@@ -26,5 +26,6 @@ class Pyg(Peer):
         torch.manual_seed(self.work.seed + number)
         return iter(self.sampler_class(self.graphs, self.work.budget, shuffle=True))
 
-    def pack(self, capacity: int) -> list[Batch]:
+    def pack(self, capacity: int, epoch: int) -> list[Batch]:
+        torch.manual_seed(self.work.seed + epoch)
         return list(iter(self.sampler_class(self.graphs, capacity, shuffle=True)))

@@ -25,8 +25,9 @@ class Static(Peer):
         self.sampler.set_epoch(number)
         return iter(self.batches)
 
-    def pack(self, capacity: int) -> list[Batch]:
+    def pack(self, capacity: int, epoch: int) -> list[Batch]:
         """Rows filled in random order, each until the next sample does not fit."""
+        torch.manual_seed(self.work.seed + epoch)
         order = torch.randperm(len(self.work.lengths)).numpy()
         rows: list[list[int]] = [[]]
         total = 0

@@ -9,7 +9,7 @@ class Trl(Peer):
     setting = "`strategy='bfd'` in batches of 1,000 samples, both defaults"
     source = "https://huggingface.co/docs/trl/main/en/reducing_memory_usage"
 
-    def pack(self, capacity: int) -> list[Batch]:
+    def pack(self, capacity: int, epoch: int) -> list[Batch]:
         import datasets
         import pyarrow
 

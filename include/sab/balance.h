@@ -218,13 +218,24 @@ typedef struct sab_balanced_report {
     const double *time;
     /** total cost / world size: the time of an epoch without waiting */
     const double *least_time;
+    /** of a packed sampler: share of the pairs of samples in one row that share a row in the next
+     *  epoch, too. 0 for a balanced sampler, as the three below */
+    double meet_again;
+    /** the share expected of random rows: shuffled samples, of which one that does not fit begins
+     *  a row */
+    double random_meet_again;
+    /** of a packed sampler: standard deviation of the mean length of a row; of several columns, of
+     *  the fullest one */
+    double length_deviation;
+    /** that of random rows */
+    double random_length_deviation;
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report)}
 
 /** Measures the current epoch of a balanced or packed sampler. Does not move its cursor.
  *
  * Of a packed sampler the one cost is `balance` of sab_packed_options. A row that is split between
- * ranks, in the last step, is counted by the share of its samples.
+ * ranks, in the last step, is counted by the share of its samples. The next epoch is laid out, too.
  *
  * @param sampler  made by sab_balanced_sampler_new() or sab_packed_sampler_new(). After a restore
  *     from another world size the report begins where this one took over

@@ -56,7 +56,7 @@
  * Packings of a mixture are refused. sab_plan_locate() refuses the plan that sab_plan_new() makes
  * of a mixture: its order is laid out when an epoch begins.
  *
- * Packings of several columns are refused. SAB_PACK_FIRST_FIT and SAB_PACK_CONCAT pack samples in
+ * Packings of several columns are refused. SAB_PACK_SHUFFLED and SAB_PACK_CONCAT pack samples in
  * their order, so they need the sizes of all samples: sab_packed_sampler_new().
  * sab_packing_locate() refuses a packing that splits samples.
  *

@@ -2,45 +2,60 @@
  * Packing: samples laid end to end in rows (bins) of a fixed capacity, for training without
  * padding.
  *
- * sab_packed_sampler_new() decides once which lengths share a bin. Each batch of its sampler is one
- * bin: its samples, and where each begins and ends in the row (`cu_seqlens`, as kernels for
- * attention of variable length take it). Each epoch assigns the samples of equal length to the bins
- * again and permutes the bins. So a sample shares its bin with other samples in each epoch, while
- * every bin stays exactly as full. A bin is a pure function of (sizes, options, seed, epoch,
- * position). So an epoch can be resumed at any step with any number of ranks.
+ * Each batch of the sampler is one bin: its samples, and where each begins and ends in the row
+ * (`cu_seqlens`, as kernels for attention of variable length take it). The bins of an epoch are a
+ * pure function of (sizes, options, seed, epoch), the same on every machine. So an epoch can be
+ * resumed at any step with any number of ranks.
  *
  * The bins of one step have nearly the same cost. `balance` gives the cost of a bin. By default it
  * is the sum of the squares of its lengths (attention inside each sequence).
  *
- * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens,
- * longest first. `padded_length` is the capacity, the length of a row of fixed size.
- * sab_sampler_get_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the
- * last micro-batch is split between ranks, the sequences of its bins are assigned to the ranks.
+ * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens.
+ * `padded_length` is the capacity, the length of a row of fixed size. sab_sampler_get_rows() gives
+ * `cu_seqlens`, the capacity and, with `split`, `starts`. When the last micro-batch is split
+ * between ranks, the sequences of its bins are assigned to the ranks.
+ *
+ * # Rows that mix lengths
+ *
+ * SAB_PACK_SHUFFLED, the default, lays out each epoch when it begins: in the constructor, in
+ * sab_sampler_set_epoch() and when a state of another epoch is restored. The samples are shuffled
+ * by a keyed permutation. A window of `window` samples moves over them. The oldest sample of the
+ * window begins a row, and the samples that follow it fill the row. The last one to three samples
+ * are chosen from the window, so that they leave little room. So the lengths in a row are mixed,
+ * and few samples that share a row share one in the next epoch; sab_balanced_sampler_get_report()
+ * says how many.
+ *
+ * The number of bins is at most 0.1 % above `lower_bound` if best fit reaches that, and otherwise
+ * at most 0.1 % above that of best fit. Where the window does not reach this, because most samples
+ * are long and fit only few others, the bins of the epoch are those of best fit. The number of bins
+ * may differ by some between epochs: sab_sampler_get_batch_count() and `bins` are those of the
+ * present epoch. A state holds no rows, so its size does not depend on the samples.
+ *
+ * Time: about 20 to 50 ns a sample to lay out an epoch. Memory: 12 bytes a sample and about 60 a
+ * row; 20 bytes a sample more while an epoch is laid out; `split` needs 8 bytes more a sequence if
+ * samples are cut, `balance` 8 more.
  *
  * # Rows under several capacities
  *
  * Sizes of several columns (images and tokens, nodes and edges) are packed into rows that keep a
- * capacity for each column. Which samples share a row is then found anew when an epoch begins: in
- * the constructor, in sab_sampler_set_epoch() and when a state of another epoch is restored. The
- * samples are shuffled by a keyed permutation. A window of `window` samples moves over them. The
- * oldest sample of the window begins a row. Random samples of the window that fit follow. After
- * each of them, the one sample that would leave the least room is looked up. The best of `tries`
- * such fillings is kept. A filling that leaves no room is the last. Room in a column that needs
- * clearly fewer rows than another one does not count. The row then takes samples of the window
- * until no other fits. Where it takes the whole window, the window moves on. So samples that fit
- * into one row together are one. The last 300 samples are packed three times, and the fewest rows
- * are kept.
+ * capacity for each column, in the same way. A row is filled `tries` times from the oldest sample
+ * and random samples of the window. Once a column has little room, the one sample that would leave
+ * the least room is looked up after each of them. The best filling is kept. A filling that leaves
+ * no room is the last. Room in a column that needs clearly fewer rows than another one does not
+ * count. The row then takes samples of the window until no other fits. Where it takes the whole
+ * window, the window moves on. So samples that fit into one row together are one. The last 300
+ * samples are packed three times, and the fewest rows are kept.
  *
- * Of the samples that share a row, few share one in the next epoch (src/pack/README.md has
- * figures).
+ * Laying out an epoch takes about 1 to 3 microseconds a sample. It is slower when two columns with
+ * many distinct sizes need about as many rows.
  *
- * The rows are a pure function of (sizes, options, seed, epoch) and the same on every machine.
- * Their number may differ by some rows between epochs: sab_sampler_get_batch_count() and `bins` are
- * those of the present epoch. A state holds no rows, so its size does not depend on the samples.
+ * # Bins of lengths
  *
- * Laying out an epoch is slower when two columns with many distinct sizes need about as many rows.
- * Memory: 4 bytes a sample, 4 more for each column, and about 50 bytes a row. `balance` needs 8
- * bytes a sample, and laying out an epoch 9 more meanwhile.
+ * SAB_PACK_BEST_FIT and SAB_PACK_HISTOGRAM decide once which lengths share a bin. Each epoch
+ * assigns the samples of equal length to the bins again and permutes the bins. A bin is then a pure
+ * function of its position, without a layout of the epoch: for more than 100 million samples, and
+ * for those of sab_histogram_packing_new(). Such bins hold like lengths, and samples of rare
+ * lengths share a bin in each epoch. The sequences of a bin stand in descending order of length.
  *
  * # Concatenate and cut
  *
@@ -64,18 +79,17 @@ extern "C" {
 
 /** Which bin a sequence goes into. */
 typedef int32_t sab_pack_method;
-/** longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest
- *  bins. Of equally full bins the one with the most sequences is taken */
-#define SAB_PACK_BEST_FIT 0
+/** samples in a shuffled order, chosen from a window so that they fill the row: rows that mix
+ *  lengths, laid out for each epoch */
+#define SAB_PACK_SHUFFLED 0
+/** longest first, each into the fullest bin that has room for it: best-fit decreasing. Of equally
+ *  full bins the one with the most sequences is taken */
+#define SAB_PACK_BEST_FIT 1
 /** longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram
  *  packing (Krell et al. 2021), which spreads lengths more evenly over the bins. A bin is opened
  *  only where none has room. Under `max_sequences` the least possible number of bins is open from
  *  the beginning, if that gives fewer bins */
-#define SAB_PACK_HISTOGRAM 1
-/** in the order of the indices, each into the oldest open bin that has room for it, `window` bins
- *  open at once: online, so samples that are neighbours in the data may only meet lengths of their
- *  neighbourhood */
-#define SAB_PACK_FIRST_FIT 2
+#define SAB_PACK_HISTOGRAM 2
 /** the samples of each epoch in a shuffled order, end to end and cut at the capacity: all rows but
  *  one are full. Beginning an epoch reads all sizes once; a row is then found by a search in blocks
  *  of 256 samples. Memory: 4 bytes a sample. One column, sizes up to 2^32 - 1, without
@@ -86,15 +100,15 @@ typedef int32_t sab_pack_method;
 typedef struct sab_packed_options {
     /** set by SAB_PACKED_OPTIONS_INIT */
     size_t struct_size;
-    /** SAB_PACK_BEST_FIT, which sizes of several columns need: they have a method of their own */
+    /** SAB_PACK_SHUFFLED, which sizes of several columns need */
     sab_pack_method method;
     /** for each column the largest sum of the lengths in a bin, 1 to 2^31 - 1. Read during the
      * call. Must be given */
     const uint64_t *capacities;
     /** number of `capacities`: the columns of the sizes */
     size_t capacity_count;
-    /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
-     *  than BEST_FIT, which leaves many short sequences together at the end */
+    /** sequences in a bin at most; 0: no limit. Where the limit binds, BEST_FIT needs more bins
+     *  than the others: it leaves many short sequences together at the end */
     uint64_t max_sequences;
     /** 1: a sample longer than the capacity is cut into pieces of that length, each a bin of its
      * own, and a remainder that is packed as samples are. 0: see `oversize` */
@@ -102,9 +116,8 @@ typedef struct sab_packed_options {
     /** how samples that are longer than a capacity and not split are treated: SAB_OVERSIZE_ERROR
      *  (default) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds them */
     sab_oversize oversize;
-    /** FIRST_FIT: number of bins open at the same time, 1 to 1,048,576. When another one is needed,
-     *  the oldest is closed. A full bin is closed at once. Several columns: number of samples that
-     *  a row is chosen from. 0: 256 bins, 1,000 samples. Others have no window: 0 */
+    /** SHUFFLED: number of samples that a row is chosen from, at most 1,048,576. 0: 1,000. Must be
+     *  0 with other methods */
     uint64_t window;
     /** the cost of a bin, which is a row (sab/cost.h). Read during the call; callbacks are called
      *  once for each distinct length in the bins, or for each sample of several columns. NULL: the
@@ -117,14 +130,14 @@ typedef struct sab_packed_options {
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
-    /** several columns only: fillings of a row, of which the best is kept, at most 1,048,576. 0:
-     * 100
-     */
+    /** SHUFFLED: how often the end of a row is tried; of several columns, fillings of a row, of
+     *  which the best is kept. At most 1,048,576. 0: 16, of several columns 100. Must be 0 with
+     *  other methods */
     uint64_t tries;
 } sab_packed_options;
 #define SAB_PACKED_OPTIONS_INIT {sizeof(sab_packed_options)}
 
-/** Facts of a packing. Those of several columns and of SAB_PACK_CONCAT are of the present epoch:
+/** Facts of a packing. Those of SAB_PACK_SHUFFLED and SAB_PACK_CONCAT are of the present epoch:
  *  `bins` and `fill` of the former, `split` and `sequences` of the latter, `most_sequences` of
  *  both. */
 typedef struct sab_packed_info {
@@ -157,11 +170,12 @@ typedef struct sab_packed_info {
 
 /** Packs samples into bins. The batches of the sampler are the bins.
  *
- * One column. Time: about that of sorting the sizes by counting, since equal lengths are packed
- * together (FIRST_FIT packs each sample by itself). Memory: 4 bytes a sample, and while packing
- * about 200 for each distinct length (FIRST_FIT: 12 bytes more a sample). With about as many
- * distinct lengths as samples, such as sizes of files in bytes, packing is much slower. A sample of
- * length 0 is a sequence that takes no room.
+ * BEST_FIT and HISTOGRAM. Time: about that of sorting the sizes by counting, since equal lengths
+ * are packed together. Memory: 4 bytes a sample, and while packing about 200 for each distinct
+ * length. With about as many distinct lengths as samples, such as sizes of files in bytes, packing
+ * is much slower.
+ *
+ * A sample of length 0 is a sequence that takes no room.
  *
  * @param sizes    lengths, of one or several columns: whole numbers, since `cu_seqlens` are; read
  *     during the call only

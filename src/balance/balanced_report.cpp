@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pack/packed_sequence.h"
+#include "pack/row_mixing.h"
 #include "sampler/capabilities.h"
 
 namespace sab {
@@ -90,6 +91,12 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
         report.skipped = info.skipped;
         report.fill = info.fill;
         all = info.sequences;
+        const RowMixing mixing =
+            measure_mixing(cursor.sequence(), cursor.options().seed, cursor.epoch());
+        report.meet_again = mixing.meet_again;
+        report.random_meet_again = mixing.random_meet_again;
+        report.length_deviation = mixing.length_deviation;
+        report.random_length_deviation = mixing.random_length_deviation;
     } else {
         report.samples = balanced->epoch_samples().count;
         report.skipped = cursor.skipped({});

@@ -1,18 +1,55 @@
 #include "base/sorting.h"
 
 #include <algorithm>
-#include <numeric>
+#include <array>
+#include <bit>
+#include <utility>
 
 namespace sab {
 namespace {
 
+constexpr std::size_t few = 1024;  // are sorted faster by comparing
+constexpr unsigned digit_bits = 11;
+constexpr std::size_t digits = std::size_t{1} << digit_bits;
+
+struct Keyed {
+    uint64_t key;
+    uint32_t number;
+};
+
+/// Bits that are in the order of the numbers.
+uint64_t bits_of(double number) {
+    const auto bits = std::bit_cast<uint64_t>(number + 0.0);  // -0.0 becomes 0.0
+    return bits >> 63 != 0 ? ~bits : bits | uint64_t{1} << 63;
+}
+
+/// By one digit; equal ones keep their order. False if all have the same.
+bool sort_by_digit(const std::vector<Keyed>& from, std::vector<Keyed>& to, unsigned shift) {
+    std::array<std::size_t, digits> begins{};
+    const auto digit_of = [shift](const Keyed& each) { return each.key >> shift & (digits - 1); };
+    for (const Keyed& each : from) ++begins[digit_of(each)];
+    if (begins[digit_of(from[0])] == from.size()) return false;
+    std::size_t begin = 0;
+    for (std::size_t& each : begins) begin += std::exchange(each, begin);
+    for (const Keyed& each : from) to[begins[digit_of(each)]++] = each;
+    return true;
+}
+
 std::vector<uint32_t> by_keys(std::span<const double> keys, double sign) {
-    std::vector<uint32_t> numbers(keys.size());
-    std::iota(numbers.begin(), numbers.end(), 0u);
-    std::ranges::sort(numbers, [&](uint32_t a, uint32_t b) {
-        const double left = keys[a] * sign, right = keys[b] * sign;
-        return left < right || (left == right && a < b);
-    });
+    std::vector<Keyed> sorted;
+    sorted.reserve(keys.size());
+    for (const double key : keys)
+        sorted.push_back({bits_of(key * sign), static_cast<uint32_t>(sorted.size())});
+    if (keys.size() <= few) {
+        std::ranges::stable_sort(sorted, {}, &Keyed::key);
+    } else {
+        std::vector<Keyed> other(sorted.size());
+        for (unsigned shift = 0; shift < 64; shift += digit_bits)
+            if (sort_by_digit(sorted, other, shift)) sorted.swap(other);
+    }
+    std::vector<uint32_t> numbers;
+    numbers.reserve(sorted.size());
+    for (const Keyed& each : sorted) numbers.push_back(each.number);
     return numbers;
 }
 

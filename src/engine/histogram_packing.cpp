@@ -12,7 +12,7 @@ void check_packing(const Histogram& histogram, const sab_packed_options& options
     check_pack_options(options, histogram.names());
     if (options.method != SAB_PACK_BEST_FIT && options.method != SAB_PACK_HISTOGRAM)
         fail(SAB_E_UNSUPPORTED, caller, ": pack.method = ", options.method,
-             ": must be SAB_PACK_BEST_FIT (0) or SAB_PACK_HISTOGRAM (1): the others pack the "
+             ": must be SAB_PACK_BEST_FIT (1) or SAB_PACK_HISTOGRAM (2): the others pack the "
              "samples in their order, which a histogram does not have");
 }
 

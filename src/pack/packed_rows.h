@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost/cost.h"
+#include "pack/packing.h"
 #include "pack/row_layout.h"
 #include "sab/pack.h"
 #include "sampler/cost_order.h"
@@ -27,14 +28,15 @@ template <class Layout>
 class LaidOutRows : public PackedRows {
 public:
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
-        Present made{layout_, order_};
         const EpochOptions& old = order_.epoch_options();
-        if (!made.layout || old.seed != epoch_options.seed || old.epoch != epoch_options.epoch) {
+        Present made;
+        if (layout_ && old.seed == epoch_options.seed && old.epoch == epoch_options.epoch) {
+            made = {layout_, order_.with_options(epoch_options)};
+        } else {
             auto layout = std::make_shared<const Layout>(lay_out(epoch_options));
-            made.order = CostOrder(classes(*layout));
+            made.order = CostOrder(classes(*layout), epoch_options);
             made.layout = std::move(layout);
         }
-        made.order = made.order.with_options(epoch_options);
         return std::make_unique<EpochOrderOf<Present>>(std::move(made));
     }
     void exchange(EpochOrder& epoch_order) noexcept override {
@@ -56,10 +58,17 @@ private:
     std::shared_ptr<const Layout> layout_;
 };
 
-/// Samples of several columns that are to be packed.
-class ColumnPacking {
+/// The rows of an epoch.
+struct CostedRows {
+    RowLayout rows;
+    std::vector<double> costs;
+    std::vector<uint32_t> by_cost;  ///< rows, costliest first
+};
+
+/// Samples that go into rows of SAB_PACK_SHUFFLED.
+class RowPacking {
 public:
-    ColumnPacking(const Columns& sizes, const sab_packed_options& options);
+    RowPacking(const Columns& sizes, const sab_packed_options& options);
 
     double cost_of(uint32_t item) const;
 
@@ -67,21 +76,30 @@ public:
     RowSearch search{};
     std::vector<uint32_t> samples;  ///< of items; empty: each item is the sample of its number
     std::vector<uint32_t> skipped;
-    std::vector<double> costs;  ///< of items; empty: squares of their shares of the capacities
-    sab_packed_info info{};     ///< `fill` of one row
+    std::vector<double> costs;  ///< of items; empty: squares, of shares if there are capacities
+    bool splits = false;
+    std::vector<uint64_t> starts;  ///< of items in their samples; empty: 0
+    std::vector<Length> lengths;   ///< of one column: of the first items, then of the next
+    sab_packed_info info{};        ///< `fill` of one row
 
 private:
-    void read(const Columns& sizes, const sab_packed_options& options);
+    void read_column(const Columns& sizes, const sab_packed_options& options,
+                     const std::optional<Cost>& balance);
+    void read_columns(const Columns& sizes, const sab_packed_options& options,
+                      const std::optional<Cost>& balance);
+    void read_sizes(const Columns& sizes, const sab_packed_options& options);
     void add_facts(const sab_packed_options& options);
 };
 
-/// Rows of samples of several columns, each with a capacity.
-class ColumnRows : public LaidOutRows<RowLayout> {
+/// Rows that are laid out from the samples in a shuffled order, under one capacity or several.
+class ShuffledRows : public LaidOutRows<CostedRows> {
 public:
-    explicit ColumnRows(std::shared_ptr<const ColumnPacking> packing)
+    explicit ShuffledRows(std::shared_ptr<const RowPacking> packing)
         : packing_(std::move(packing)) {}
 
-    std::unique_ptr<Sequence> copy() const override { return std::make_unique<ColumnRows>(*this); }
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<ShuffledRows>(*this);
+    }
     sab_packed_info info() const override;
     uint64_t fingerprint() const override { return packing_->info.fingerprint; }
     std::size_t skipped(std::span<int64_t> room) const override {
@@ -96,11 +114,15 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    RowLayout lay_out(const EpochOptions& epoch_options) const override;
-    std::vector<BatchClass> classes(const RowLayout& rows) const override;
+    CostedRows lay_out(const EpochOptions& epoch_options) const override;
+    std::vector<BatchClass> classes(const CostedRows& rows) const override;
+    RowLayout few_rows(const EpochOptions& epoch_options) const;
+    RowLayout best_fit_rows(const EpochOptions& epoch_options) const;
     std::span<const uint32_t> row(uint64_t position) const;
 
-    std::shared_ptr<const ColumnPacking> packing_;
+    std::shared_ptr<const RowPacking> packing_;
+    /// made when it is needed; only the sequence that makes epoch orders needs it
+    mutable std::shared_ptr<const Packing> best_fit_;
 };
 
 /// Where the rows of an epoch begin in the samples, which are laid end to end.

@@ -19,8 +19,8 @@ namespace {
 
 /// Rows of one data set.
 std::unique_ptr<PackedRows> make_rows(const Columns& sizes, const sab_packed_options& options) {
-    if (sizes.size() > 1)
-        return std::make_unique<ColumnRows>(std::make_shared<const ColumnPacking>(sizes, options));
+    if (sizes.size() > 1 || options.method == SAB_PACK_SHUFFLED)
+        return std::make_unique<ShuffledRows>(std::make_shared<const RowPacking>(sizes, options));
     if (options.method == SAB_PACK_CONCAT)
         return std::make_unique<ConcatenatedRows>(sizes.only(), options);
     return std::make_unique<PackedSequence>(std::make_shared<const Packing>(pack(sizes, options)));

@@ -1,7 +1,6 @@
 #include "pack/packing.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -16,7 +15,6 @@ namespace sab {
 namespace {
 
 constexpr uint64_t largest_window = uint64_t{1} << 20;
-constexpr uint64_t default_window = 256;
 constexpr uint64_t largest_tries = uint64_t{1} << 20;
 constexpr uint32_t unlimited = 0xFFFFFFFFu;
 
@@ -189,133 +187,6 @@ void pack_from_the_longest(Packing& packing, const sab_packed_options& options,
     packer.write(packing);
 }
 
-/// Packs as the sequences come, into the oldest of the open bins that has room.
-class WindowPacker {
-public:
-    WindowPacker(Packing& packing, const sab_packed_options& options)
-        : packing_(packing),
-          collector_(packing),
-          most_(most_sequences(options)),
-          window_(static_cast<uint32_t>(options.window > 0 ? options.window : default_window)),
-          slots_(std::bit_ceil(2 * window_)),
-          tree_(2 * std::size_t{slots_}),
-          bins_(slots_) {}
-
-    /// A pattern of `count` bins with one sequence each.
-    void alone(uint32_t which, uint64_t count) {
-        collector_.begin(count);
-        collector_.add(which, 1);
-    }
-
-    void add(uint32_t which) {
-        const uint32_t length = packing_.lengths[which].length;
-        const uint32_t slot = tree_[1] > length ? first_with(length) : open();
-        std::vector<uint32_t>& bin = bins_[slot];
-        bin.push_back(which);
-        const uint32_t room = tree_[slots_ + slot] - 1 - length;
-        if (room == 0 || bin.size() == most_)
-            close(slot);
-        else
-            set(slot, room + 1);
-    }
-
-    void finish() {
-        while (live_ > 0) close(first_with(0));
-    }
-
-private:
-    // Leaves are slots in the order of age, nodes the largest of their leaves: room left plus one;
-    // 0 for a slot without a bin.
-
-    uint32_t first_with(uint32_t room) const {
-        uint32_t node = 1;
-        while (node < slots_) node = 2 * node + (tree_[std::size_t{2} * node] <= room);
-        return node - slots_;
-    }
-
-    void set(uint32_t slot, uint32_t value) {
-        uint32_t node = slots_ + slot;
-        tree_[node] = value;
-        while (node > 1) {
-            value = std::max(value, tree_[node ^ 1]);
-            node /= 2;
-            tree_[node] = value;
-        }
-    }
-
-    uint32_t open() {
-        if (live_ == window_) close(first_with(0));
-        if (end_ == slots_) move_up();
-        ++live_;
-        set(end_, packing_.capacity + 1);
-        return end_++;
-    }
-
-    /// Closes the gaps that bins left.
-    void move_up() {
-        end_ = 0;
-        for (uint32_t slot = 0; slot < slots_; ++slot) {
-            const uint32_t value = tree_[slots_ + slot];
-            if (value == 0 || slot == end_++) continue;
-            bins_[slot].swap(bins_[end_ - 1]);
-            set(slot, 0);
-            set(end_ - 1, value);
-        }
-    }
-
-    void close(uint32_t slot) {
-        std::vector<uint32_t>& bin = bins_[slot];
-        std::ranges::sort(bin);
-        collector_.begin(1);
-        for (std::size_t i = 0, end = 0; i < bin.size(); i = end) {
-            while (end < bin.size() && bin[end] == bin[i]) ++end;
-            collector_.add(bin[i], static_cast<uint32_t>(end - i));
-        }
-        bin.clear();
-        set(slot, 0);
-        --live_;
-    }
-
-    Packing& packing_;
-    Collector collector_;
-    uint32_t most_;
-    uint32_t window_;
-    uint32_t slots_;
-    std::vector<uint32_t> tree_;
-    std::vector<std::vector<uint32_t>> bins_;  ///< lengths in each slot's bin
-    uint32_t end_ = 0;                         ///< slots used
-    uint32_t live_ = 0;
-};
-
-void pack_as_they_come(Packing& packing, const SizeCounts& counts,
-                       const sab_packed_options& options, const Progress& progress) {
-    const auto index_of = [&](uint32_t length) {
-        return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length,
-                                                              std::ranges::greater{},
-                                                              &Length::length) -
-                                     packing.lengths.begin());
-    };
-    packing.parts.reserve(counts.count);  // room that is not used is not touched
-    WindowPacker packer(packing, options);
-    // Sequences that fill a bin alone are one pattern.
-    if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
-    std::vector<uint32_t> rest(counts.count, unlimited);  // by sample: which length is packed of it
-    for (std::size_t distinct = 0, offset = 0; offset < counts.count - packing.info.skipped;
-         ++distinct) {
-        const Pieces pieces_here = pieces_of(counts.distinct_sizes[distinct], packing.capacity);
-        const uint32_t which = pieces_here.has_rest && pieces_here.rest < packing.capacity
-                                   ? index_of(pieces_here.rest)
-                                   : unlimited;
-        for (; offset < counts.first_places[distinct + 1]; ++offset)
-            rest[counts.order[offset]] = which;
-    }
-    progress.blocks(counts.count, 0, counts.count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i)
-            if (rest[i] != unlimited) packer.add(rest[i]);
-    });
-    packer.finish();
-}
-
 /// The lengths and where their sequences come from, and what the sizes are refused for.
 void split(Packing& packing, const SizeCounts& counts, const sab_packed_options& options) {
     struct Source {
@@ -411,18 +282,6 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
     return static_cast<uint64_t>(bins);
 }
 
-/// What a sequence of each length adds to the cost of its bin.
-std::vector<double> costs_of_lengths(const Packing& packing, const std::optional<Cost>& balance) {
-    const Cost squares({{1, 1, {2}, 0}}, false);
-    std::vector<double> costs;
-    costs.reserve(packing.lengths.size());
-    for (const Length& length : packing.lengths) {
-        const double tokens = length.length;
-        costs.push_back((balance ? *balance : squares).in_row({&tokens, 1}, "pack.balance[0]"));
-    }
-    return costs;
-}
-
 void sort_by_cost(Packing& packing, std::span<const double> costs) {
     double sum = 0;
     for (std::size_t i = 0; i < packing.patterns.size(); ++i) {
@@ -438,35 +297,11 @@ void sort_by_cost(Packing& packing, std::span<const double> costs) {
     std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
 }
 
-/// `costs`: of lengths, if the caller has given them.
-uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
-                        const sab_packed_options& options, std::span<const double> costs) {
-    const uint64_t rules[] = {static_cast<uint64_t>(options.method),
-                              options.capacities[0],
-                              options.max_sequences,
-                              static_cast<uint64_t>(options.split),
-                              options.method != SAB_PACK_FIRST_FIT ? 0
-                              : options.window > 0                 ? options.window
-                                                                   : default_window,
-                              packing.info.skipped};
-    Hasher hash;
-    hash.add(rules);
-    if (counts.order != nullptr) {
-        hash.add_bytes(counts.order, counts.count * sizeof(uint32_t));
-        hash.add_all(std::vector<uint32_t>(counts.first_places.begin(), counts.first_places.end()));
-    } else {
-        hash.add_all(counts.first_places);
-    }
-    hash.add_all(counts.distinct_sizes);
-    hash.add_all(costs);
-    return hash.digest();
-}
-
 }  // namespace
 
 void check_pack_options(const sab_packed_options& options, std::span<const std::string> names) {
-    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_CONCAT, "pack.method",
-          options.method, "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_CONCAT (3)");
+    check(options.method >= SAB_PACK_SHUFFLED && options.method <= SAB_PACK_CONCAT, "pack.method",
+          options.method, "must be one of SAB_PACK_SHUFFLED (0) to SAB_PACK_CONCAT (3)");
     const std::size_t columns = names.size();
     check(options.capacity_count == columns, "pack.capacity_count", options.capacity_count,
           "must be ", columns, ", one capacity for each column of the sizes");
@@ -484,12 +319,69 @@ void check_pack_options(const sab_packed_options& options, std::span<const std::
           "than the capacity");
     check(options.window <= largest_window, "pack.window", options.window, "must be at most ",
           largest_window);
-    check(options.window == 0 || columns > 1 || options.method == SAB_PACK_FIRST_FIT, "pack.window",
-          options.window, "goes with SAB_PACK_FIRST_FIT (2) and sizes of several columns only");
     check(options.tries <= largest_tries, "pack.tries", options.tries, "must be at most ",
           largest_tries);
-    check(options.tries == 0 || columns > 1, "pack.tries", options.tries,
-          "goes with sizes of several columns only");
+    if (options.method == SAB_PACK_SHUFFLED) return;
+    constexpr const char* alone = "must be 0 except with SAB_PACK_SHUFFLED (0)";
+    check(options.window == 0, "pack.window", options.window, alone);
+    check(options.tries == 0, "pack.tries", options.tries, alone);
+}
+
+std::vector<double> costs_of_lengths(const Packing& packing, const std::optional<Cost>& balance) {
+    const Cost squares({{1, 1, {2}, 0}}, false);
+    std::vector<double> costs;
+    costs.reserve(packing.lengths.size());
+    for (const Length& length : packing.lengths) {
+        const double tokens = length.length;
+        costs.push_back((balance ? *balance : squares).in_row({&tokens, 1}, "pack.balance[0]"));
+    }
+    return costs;
+}
+
+uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
+                        const sab_packed_options& options, std::span<const double> costs) {
+    const uint64_t rules[] = {static_cast<uint64_t>(options.method),
+                              options.capacities[0],
+                              options.max_sequences,
+                              static_cast<uint64_t>(options.split),
+                              options.window,
+                              options.tries,
+                              packing.info.skipped};
+    Hasher hash;
+    hash.add(rules);
+    if (counts.order != nullptr) {
+        hash.add_bytes(counts.order, counts.count * sizeof(uint32_t));
+        hash.add_all(std::vector<uint32_t>(counts.first_places.begin(), counts.first_places.end()));
+    } else {
+        hash.add_all(counts.first_places);
+    }
+    hash.add_all(counts.distinct_sizes);
+    hash.add_all(costs);
+    return hash.digest();
+}
+
+Packing lengths_of(const SizeCounts& counts, const sab_packed_options& options) {
+    Packing packing;
+    packing.capacity = static_cast<uint32_t>(options.capacities[0]);
+    packing.splits = options.split == 1;
+    split(packing, counts, options);
+    packing.info.lower_bound = lower_bound(packing, most_sequences(options));
+    if (packing.info.skipped > 0)
+        log(SAB_LOG_WARNING, "skipped ", packing.info.skipped, " of ", packing.info.samples,
+            " samples: longer than the capacity, ", packing.capacity);
+    return packing;
+}
+
+Packing best_fit(const std::vector<Length>& lengths, uint32_t capacity, uint32_t most) {
+    sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    options.method = SAB_PACK_BEST_FIT;
+    options.max_sequences = most;
+    Packing packing;
+    packing.capacity = capacity;
+    packing.lengths = lengths;
+    pack_from_the_longest(packing, options, Progress(nullptr, nullptr));
+    for (const BinPattern& pattern : packing.patterns) packing.info.bins += pattern.bins;
+    return packing;
 }
 
 Packing pack(const SizeCounts& counts, std::span<const std::string> names,
@@ -497,17 +389,9 @@ Packing pack(const SizeCounts& counts, std::span<const std::string> names,
     const std::optional<Cost> balance =
         read_balance(options.balance, options.balance_count, names, "pack.balance");
     const Progress progress(options.progress, options.progress_ctx);
-    Packing packing;
-    packing.capacity = static_cast<uint32_t>(options.capacities[0]);
-    packing.splits = options.split == 1;
-    split(packing, counts, options);
-
+    Packing packing = lengths_of(counts, options);
     sab_packed_info& info = packing.info;
-    info.lower_bound = lower_bound(packing, most_sequences(options));
-    if (options.method == SAB_PACK_FIRST_FIT)
-        pack_as_they_come(packing, counts, options, progress);
-    else
-        pack_from_the_longest(packing, options, progress);
+    pack_from_the_longest(packing, options, progress);
     const std::vector<double> costs = costs_of_lengths(packing, balance);
     sort_by_cost(packing, costs);
 
@@ -518,9 +402,6 @@ Packing pack(const SizeCounts& counts, std::span<const std::string> names,
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
     info.fingerprint = fingerprint_of(packing, counts, options,
                                       balance ? std::span(costs) : std::span<const double>());
-    if (info.skipped > 0)
-        log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples,
-            " samples: longer than the capacity, ", packing.capacity);
     progress.report(counts.count, counts.count);
     return packing;
 }

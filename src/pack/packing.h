@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/pages.h"
+#include "cost/cost.h"
 #include "plan/sorted.h"
 #include "sab/pack.h"
 #include "sizes/columns.h"
@@ -75,9 +77,19 @@ inline uint32_t most_sequences(const sab_packed_options& options) {
 /// Refuses options that break the rules.
 void check_pack_options(const sab_packed_options& options, std::span<const std::string> names);
 
-/// Sizes of one column.
+/// What there is to pack in one column, and the lower bound: no bins.
+Packing lengths_of(const SizeCounts& counts, const sab_packed_options& options);
+/// What a sequence of each length adds to the cost of its bin.
+std::vector<double> costs_of_lengths(const Packing& packing, const std::optional<Cost>& balance);
+/// `costs`: of lengths, if the caller has given them.
+uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
+                        const sab_packed_options& options, std::span<const double> costs);
+/// The bins of lengths by SAB_PACK_BEST_FIT, with at most `most` sequences each.
+Packing best_fit(const std::vector<Length>& lengths, uint32_t capacity, uint32_t most);
+
+/// Sizes of one column, by a method that packs lengths.
 Packing pack(const Columns& columns, const sab_packed_options& options);
-/// Samples of one column without indices, by a method that packs lengths.
+/// The same of samples without indices.
 Packing pack(const SizeCounts& counts, std::span<const std::string> names,
              const sab_packed_options& options);
 

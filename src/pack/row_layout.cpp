@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <span>
 
+#include "pack/length_rows.h"
 #include "sampler/permutation.h"
 
 namespace sab {
@@ -16,6 +18,7 @@ constexpr std::size_t most_compared = 8;  // items of a class, where the largest
 constexpr int most_draws = 8;             // of a mate that fits
 constexpr uint32_t tail_items = 300;
 constexpr uint64_t tail_restarts = 3;
+constexpr double lengths_at_end = 1.5;  // mean ones, of the room in which a row is ended
 constexpr uint32_t none = 0xFFFFFFFFu;
 
 using Room = std::array<uint32_t, SAB_MAX_COLUMNS>;
@@ -31,7 +34,7 @@ private:
     uint64_t drawn_ = 0;
 };
 
-/// Fills one row after the other from a window of a stream of items.
+/// Fills one row after the other from a window of a stream of items of several columns.
 class Filler {
 public:
     Filler(const RowItems& items, const RowSearch& search, std::span<const uint32_t> stream,
@@ -69,6 +72,12 @@ private:
             if (room_[j] > sizes[j]) sum += (room_[j] - sizes[j]) * weights_[j];
         return sum;
     }
+    /// Whether a column that counts has little room.
+    bool is_near_end() const {
+        for (std::size_t j = 0; j < items_.columns; ++j)
+            if (weights_[j] > 0 && room_[j] <= near_[j]) return true;
+        return false;
+    }
     void load(std::size_t most);
     void weigh();
     void take(uint32_t place);
@@ -93,6 +102,7 @@ private:
     std::vector<std::vector<Key>> classes_;  ///< of the window, each ascending
     std::vector<uint64_t> totals_;           ///< of the items in no row, by column
     std::array<uint64_t, SAB_MAX_COLUMNS> weights_{};
+    Room near_{};  ///< room in which a row is ended
     // Of the row that is filled:
     Room room_{};
     std::vector<uint32_t> chosen_;
@@ -113,6 +123,10 @@ Filler::Filler(const RowItems& items, const RowSearch& search, std::span<const u
       is_chosen_(stream.size()) {
     for (uint32_t place = 0; place < stream.size(); ++place)
         for (std::size_t j = 0; j < items.columns; ++j) totals_[j] += sizes_at(place)[j];
+    for (std::size_t j = 0; j < items.columns && !stream.empty(); ++j)
+        near_[j] = static_cast<uint32_t>(std::min<double>(
+            items.capacities[j],
+            lengths_at_end * static_cast<double>(totals_[j]) / static_cast<double>(stream.size())));
     // the column, besides that of the classes, that needs the most rows
     key_column_ = items.class_column == 0 && items.columns > 1 ? 1 : 0;
     const auto needs = [&](std::size_t j) { return totals_[j] / items.capacities[j]; };
@@ -231,13 +245,14 @@ uint32_t Filler::best_of_window() const {
     return best;
 }
 
-/// One filling: random mates; after each, the last item that would leave the least waste.
+/// One filling: random mates; near the end, after each, the last item that would leave the least
+/// waste.
 void Filler::attempt(uint32_t seed, Candidate& best) {
     static constexpr uint32_t nothing[SAB_MAX_COLUMNS] = {};
     begin(seed);
     while (best.waste > 0) {
         uint64_t least = std::min(best.waste, waste(nothing));
-        const uint32_t last = best_last(least);
+        const uint32_t last = is_near_end() ? best_last(least) : none;
         if (least < best.waste) {
             best.waste = least;
             best.places = chosen_;
@@ -292,6 +307,14 @@ std::vector<uint32_t> Filler::rest() const {
 }  // namespace
 
 void RowItems::classify() {
+    if (columns == 1) {
+        double sum = 0, squares = 0;
+        for (const double size : sizes) sum += size;
+        mean_length = sum / static_cast<double>(count());
+        for (const double size : sizes) squares += (size - mean_length) * (size - mean_length);
+        length_deviation = std::sqrt(squares / static_cast<double>(count()));
+        return;
+    }
     largest.assign(columns, 0);
     for (std::size_t i = 0; i < sizes.size(); ++i)
         largest[i % columns] = std::max(largest[i % columns], sizes[i]);
@@ -309,29 +332,49 @@ void RowItems::classify() {
     }
 }
 
-static RowLayout lay_out(const RowItems& items, const RowSearch& search,
-                         const EpochOptions& epoch_options, std::span<const uint32_t> stream,
-                         uint32_t left, std::vector<uint32_t>& rest) {
+template <class Fill>
+static RowLayout lay_out(Fill&& fill, const EpochOptions& epoch_options,
+                         std::span<const uint32_t> stream, uint32_t left,
+                         std::vector<uint32_t>& rest) {
     const auto key = [&](uint64_t which) {
         return permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::rows, which);
     };
     RowLayout rows;
     rows.items.reserve(stream.size());
-    Filler filler(items, search, stream, key(0));
-    filler.fill(left > 0 ? left : tail_items, rows);
-    rest = filler.rest();
+    rest = fill(stream, key(0), left > 0 ? left : tail_items, rows);
     if (left > 0) return rows;
     RowLayout best;
+    std::vector<uint32_t> again(rest.size());
     for (uint64_t restart = 1; restart <= tail_restarts; ++restart) {
+        Permutation(rest.size(), key(restart)).fill(0, again);
+        for (uint32_t& item : again) item = rest[item];
         RowLayout tail;
-        Filler(items, search, rest, key(restart)).fill(0, tail);
+        fill(again, key(restart), 0, tail);
         if (restart == 1 || tail.ends.size() < best.ends.size()) best = std::move(tail);
     }
     for (uint32_t& end : best.ends) end += static_cast<uint32_t>(rows.items.size());
     rows.items.insert(rows.items.end(), best.items.begin(), best.items.end());
     rows.ends.insert(rows.ends.end(), best.ends.begin(), best.ends.end());
+    rows.squares.insert(rows.squares.end(), best.squares.begin(), best.squares.end());
     rest.clear();
     return rows;
+}
+
+static RowLayout lay_out(const RowItems& items, const RowSearch& search,
+                         const EpochOptions& epoch_options, std::span<const uint32_t> stream,
+                         uint32_t left, std::vector<uint32_t>& rest) {
+    const auto fill = [&](std::span<const uint32_t> part, uint64_t key, uint32_t most_left,
+                          RowLayout& rows) {
+        if (items.columns == 1) {
+            LengthFiller filler(items, search, part);
+            filler.fill(most_left, rows);
+            return filler.rest();
+        }
+        Filler filler(items, search, part, key);
+        filler.fill(most_left, rows);
+        return filler.rest();
+    };
+    return lay_out(fill, epoch_options, stream, left, rest);
 }
 
 RowLayout lay_out_rows(const RowItems& items, const RowSearch& search,

@@ -1,22 +1,24 @@
 #pragma once
-/// Which samples share a row where each column of sizes has a capacity of its own.
+/// Which samples share a row of rows that mix, under one capacity or one for each column of sizes.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sampler/sequence.h"
 
 namespace sab {
 
-/// Samples of several columns, and the row that they go into.
+/// Samples, and the row that they go into.
 struct RowItems {
     std::size_t columns = 0;
     std::vector<uint32_t> capacities;  ///< one a column
     uint32_t most_samples = 0;         ///< in a row
     std::vector<uint32_t> sizes;       ///< one a column of the first sample, then of the next
     std::vector<uint32_t> largest;     ///< size in each column
-    /// The column with the narrowest range, and the upper limits of its classes: one for each of
-    /// its values if they are few, otherwise classes of about as many samples each.
+    double mean_length = 0, length_deviation = 0;  ///< of one column
+    /// Of several columns, that with the narrowest range, and the upper limits of its classes: one
+    /// for each of its values if they are few, otherwise classes of about as many samples each.
     std::size_t class_column = 0;
     std::vector<uint32_t> class_limits;
 
@@ -30,11 +32,21 @@ struct RowItems {
 struct RowLayout {
     std::vector<uint32_t> items;  ///< of the first row, then of the second
     std::vector<uint32_t> ends;   ///< of each row in `items`
+    /// of each row, the sum of the squares of its lengths, if there is one column
+    std::vector<double> squares;
+
+    std::span<const uint32_t> row(std::size_t number) const {
+        const uint32_t begin = number == 0 ? 0 : ends[number - 1];
+        return std::span(items).subspan(begin, ends[number] - begin);
+    }
 };
 
 struct RowSearch {
     uint64_t window = 1000;  ///< samples that a row is chosen from
-    uint64_t tries = 100;    ///< fillings of a row, of which the best is kept
+    /// of one column: endings of a row that are tried; of several: fillings, of which the best is
+    /// kept
+    uint64_t tries = 100;
+    double spare = 0;  ///< of one column: room that the lower bound leaves in each row
 };
 
 /// Lays out an epoch: the same on every machine.

@@ -7,9 +7,10 @@
 
 namespace sab {
 
-CostOrder::CostOrder(std::vector<BatchClass> classes) : classes_(std::move(classes)) {
+CostOrder::CostOrder(std::vector<BatchClass> classes, const EpochOptions& epoch_options)
+    : classes_(std::move(classes)) {
     for (const BatchClass& batch_class : classes_) batches_ += batch_class.batches;
-    set_options({});
+    set_options(epoch_options);
 }
 
 CostOrder CostOrder::with_options(const EpochOptions& epoch_options) const {
@@ -96,7 +97,9 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
             id = first + band->batches(id - first);
         }
     }
-    const auto range = std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
+    const auto range = ranges_.size() == batches_  // one batch each
+                           ? ranges_.begin() + static_cast<std::ptrdiff_t>(id)
+                           : std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
     const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
     found_position_ = position;
     return found_ = {range->batch_class, range->first + (id - first)};

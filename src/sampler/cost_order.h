@@ -33,7 +33,7 @@ public:
 
     CostOrder() = default;
     /// Classes by cost, highest first.
-    explicit CostOrder(std::vector<BatchClass> classes);
+    explicit CostOrder(std::vector<BatchClass> classes, const EpochOptions& epoch_options = {});
 
     /// The same classes with the order of another epoch.
     CostOrder with_options(const EpochOptions& epoch_options) const;

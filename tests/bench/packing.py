@@ -68,7 +68,7 @@ def main():
                 with tempfile.NamedTemporaryFile() as file:
                     make(count, capacity).tofile(file)
                     file.flush()
-                    for method, name in enumerate(("best_fit", "histogram", "first_fit")):
+                    for method, name in enumerate(("shuffled", "best_fit", "histogram")):
                         said = json.loads(
                             subprocess.run(
                                 [program, file.name, str(count), str(method), str(capacity)],

@@ -316,8 +316,8 @@ static sab_sampler *best_fit(const sab_sizes *mixture, const sab_sampler_options
 static sab_sampler *histogram(const sab_sizes *mixture, const sab_sampler_options *options) {
     return packed_by(mixture, options, SAB_PACK_HISTOGRAM);
 }
-static sab_sampler *first_fit(const sab_sizes *mixture, const sab_sampler_options *options) {
-    return packed_by(mixture, options, SAB_PACK_FIRST_FIT);
+static sab_sampler *shuffled(const sab_sizes *mixture, const sab_sampler_options *options) {
+    return packed_by(mixture, options, SAB_PACK_SHUFFLED);
 }
 
 /* A step of an epoch: what all ranks take. */
@@ -396,7 +396,7 @@ static double largest_deviation(const struct sources *of, const struct walked *f
 }
 
 static void Epochs_OfEverySampler_HaveTheirCounts_AndKeepToTheDues(void) {
-    make_sampler *const samplers[] = {bucket, best_fit, histogram, first_fit};
+    make_sampler *const samplers[] = {bucket, best_fit, histogram, shuffled};
     const uint64_t worlds[] = {1, 2, 5, 8};
     const struct sources of = three_sources();
     sab_sizes *const mixture = three_mixed(&of);

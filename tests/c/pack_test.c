@@ -53,6 +53,10 @@ static void draw_lengths(int32_t *numbers, size_t count, uint32_t most) {
         numbers[i] = drawn() % 50 == 0 ? 0 : (int32_t)(1 + drawn() % (1 + drawn() % most));
 }
 
+static int descending(const void *a, const void *b) {
+    return ascending(b, a);
+}
+
 /* The lengths of each bin of the epoch as "5+3 4"; bins sorted by their text. */
 static const char *bins_of(sab_sampler *sampler) {
     static char bins[64][64], text[4096];
@@ -61,8 +65,12 @@ static const char *bins_of(sab_sampler *sampler) {
     while (count < 64 && sab_next_batch(sampler, &batch) == SAB_OK) {
         char *end = bins[count++];
         const int32_t *cu_seqlens = cu_seqlens_of(sampler);
+        int32_t of_bin[64];
+        EXPECT(batch.count <= COUNT(of_bin));
+        for (uint64_t i = 0; i < batch.count; ++i) of_bin[i] = cu_seqlens[i + 1] - cu_seqlens[i];
+        qsort(of_bin, batch.count, sizeof *of_bin, descending);
         for (uint64_t i = 0; i < batch.count; ++i)
-            end += sprintf(end, i == 0 ? "%d" : "+%d", cu_seqlens[i + 1] - cu_seqlens[i]);
+            end += sprintf(end, i == 0 ? "%d" : "+%d", of_bin[i]);
     }
     qsort(bins, count, sizeof *bins, (int (*)(const void *, const void *))strcmp);
     char *end = text;
@@ -85,12 +93,14 @@ static const char *bins_of(sab_sampler *sampler) {
 static void BestFit_TakesTheFullestBinWithRoom(void) {
     const int32_t numbers[] = {2, 5, 3, 3, 7, 4, 6};
     sab_packed_options pack = into(10);
+    pack.method = SAB_PACK_BEST_FIT;
     EXPECT_BINS(numbers, &pack, "5+3+2 6+4 7+3"); /* 7; 6; 5; 4 to 6; 3 to 7; 3 to 5; 2 to 5+3 */
 }
 
 static void Histogram_TakesTheEmptiestBinWithRoom(void) {
     const int32_t numbers[] = {7, 6, 3, 2};
     sab_packed_options pack = into(10);
+    pack.method = SAB_PACK_BEST_FIT;
     EXPECT_BINS(numbers, &pack, "6+2 7+3");
     pack.method = SAB_PACK_HISTOGRAM;
     EXPECT_BINS(numbers, &pack, "6+3 7+2");
@@ -103,24 +113,13 @@ static void Histogram_TakesTheEmptiestBinWithRoom(void) {
     EXPECT_BINS(halves, &pack, "5 5+5 5+5"); /* a bin is opened only where none has room */
 }
 
-static void FirstFit_TakesTheOldestOpenBinWithRoom(void) {
-    const int32_t numbers[] = {6, 7, 3, 4, 1, 2, 8};
-    sab_packed_options pack = into(10);
-    pack.method = SAB_PACK_FIRST_FIT;
-    EXPECT_BINS(numbers, &pack, "4 6+3+1 7+2 8");
-    pack.window = 2; /* 6+3 closes for 4, so 1 and 2 go to 7 */
-    EXPECT_BINS(numbers, &pack, "4 6+3 7+2+1 8");
-    pack.window = 1; /* next fit */
-    EXPECT_BINS(numbers, &pack, "4+2+1 6 7+3 8");
-}
-
 static void MaxSequences_LimitsEveryMethod(void) {
     const int32_t numbers[] = {1, 1, 1, 1, 1, 0, 0};
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
         sab_packed_options pack = into(10);
         pack.method = method;
         pack.max_sequences = 3;
-        EXPECT_BINS(numbers, &pack, "0 1+1+0 1+1+1");
+        if (method != SAB_PACK_SHUFFLED) EXPECT_BINS(numbers, &pack, "0 1+1+0 1+1+1");
         sab_sampler *sampler = packed(numbers, 7, &pack, NULL);
         EXPECT(info_of(sampler).most_sequences == 3 && info_of(sampler).lower_bound == 3 &&
                info_of(sampler).bins == 3);
@@ -132,12 +131,103 @@ static void MaxSequences_LimitsEveryMethod(void) {
     }
 }
 
+/* Kinds of lengths: many short ones, two kinds, uniform ones, a few sizes, nearly equal ones,
+ * uniform up to the capacity, a little more and less than half of it. */
+static void draw_kind(int kind, int32_t *numbers, size_t count) {
+    static const int32_t few[] = {37, 64, 128, 200, 333};
+    for (size_t i = 0; i < count; ++i) {
+        const int32_t kinds[] = {
+            (int32_t)(1 + drawn() % (1 + drawn() % (1 + drawn() % 2048))),
+            (int32_t)(drawn() % 50 == 0 ? 1000 + drawn() % 1049 : 10 + drawn() % 30),
+            (int32_t)(1 + drawn() % 600),
+            few[drawn() % COUNT(few)],
+            (int32_t)(500 + drawn() % 7),
+            (int32_t)(1 + drawn() % 2048),
+            (int32_t)(1004 + drawn() % 41),
+        };
+        numbers[i] = kinds[kind];
+    }
+}
+
+static void Shuffled_HasFewRows(void) {
+    enum { count = 20000 };
+    static int32_t numbers[count];
+    for (int kind = 0; kind < 7; ++kind) {
+        draw_kind(kind, numbers, count);
+        sab_packed_options pack = into(2048);
+        sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+        pack.method = SAB_PACK_BEST_FIT;
+        sab_sampler *best_fit = packed(numbers, count, &pack, NULL);
+        uint64_t most = info_of(sampler).lower_bound;
+        if (info_of(best_fit).bins > most + most / 1000) most = info_of(best_fit).bins;
+        EXPECT(info_of(sampler).lower_bound == info_of(best_fit).lower_bound);
+        for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+            EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
+            EXPECT(info_of(sampler).bins <= most + most / 1000);
+        }
+        sab_sampler_free(sampler);
+        sab_sampler_free(best_fit);
+    }
+}
+
+static sab_balanced_report report_of(sab_sampler *sampler) {
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, &report));
+    return report;
+}
+
+static void Shuffled_MixesLengths(void) {
+    enum { count = 20000 };
+    static int32_t numbers[count];
+    for (int kind = 0; kind < 3; ++kind) {
+        draw_kind(kind, numbers, count);
+        sab_packed_options pack = into(2048);
+        sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+        double again = 0, at_random = 0, deviation = 0, random_deviation = 0;
+        for (uint64_t epoch = 0; epoch < 8; ++epoch) {
+            EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
+            const sab_balanced_report report = report_of(sampler);
+            again += report.meet_again;
+            at_random += report.random_meet_again;
+            deviation += report.length_deviation;
+            random_deviation += report.random_length_deviation;
+        }
+        EXPECT(at_random > 0 && again <= 1.5 * at_random);
+        EXPECT(random_deviation > 0 && deviation <= 1.2 * random_deviation);
+        sab_sampler_free(sampler);
+        pack.method = SAB_PACK_BEST_FIT;
+        sampler = packed(numbers, count, &pack, NULL);
+        const sab_balanced_report report = report_of(sampler);
+        EXPECT(report.meet_again > 3 * report.random_meet_again);
+        EXPECT(kind > 0 || report.length_deviation > 1.2 * report.random_length_deviation);
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Shuffled_SamplesThatFitIntoARow_AreOne(void) {
+    static int32_t numbers[5000];
+    draw_lengths(numbers, COUNT(numbers), 300);
+    uint64_t total = 0;
+    for (size_t i = 0; i < COUNT(numbers); ++i) total += (uint64_t)numbers[i];
+    for (uint64_t window = 0; window < 4; ++window) {
+        sab_packed_options pack = into(total);
+        pack.window = window;
+        sab_sampler *sampler = packed(numbers, COUNT(numbers), &pack, NULL);
+        EXPECT(info_of(sampler).bins == 1);
+        sab_sampler_free(sampler);
+    }
+}
+
 static void Histogram_WastesLittleUnderALimit(void) {
     static int32_t numbers[12000];
     /* three fit by number, 50 and two of 25 by tokens */
     for (int i = 0; i < 12000; ++i) numbers[i] = i % 3 == 0 ? 50 : 25;
     sab_packed_options pack = into(100);
     pack.max_sequences = 3;
+    sab_sampler *shuffled = packed(numbers, 12000, &pack, NULL);
+    EXPECT(info_of(shuffled).bins <= 4004);
+    sab_sampler_free(shuffled);
+    pack.method = SAB_PACK_BEST_FIT;
     sab_sampler *best = packed(numbers, 12000, &pack, NULL);
     pack.method = SAB_PACK_HISTOGRAM;
     sab_sampler *histogram = packed(numbers, 12000, &pack, NULL);
@@ -149,7 +239,7 @@ static void Histogram_WastesLittleUnderALimit(void) {
 
 static void EmptySamples_TakeNoRoom(void) {
     const int32_t numbers[] = {0, 0, 0};
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
         sab_packed_options pack = into(1);
         pack.method = method;
         EXPECT_BINS(numbers, &pack, "0+0+0");
@@ -158,7 +248,7 @@ static void EmptySamples_TakeNoRoom(void) {
 
 static void Split_GivesFullPiecesAndARemainder(void) {
     const int32_t numbers[] = {25, 4, 20, 10, 9};
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
         sab_packed_options pack = into(10);
         pack.method = method;
         pack.split = 1;
@@ -183,7 +273,8 @@ static void Split_GivesFullPiecesAndARemainder(void) {
 
 static void Batch_IsOneRowOfTheCapacity(void) {
     const int32_t numbers[] = {3, 5, 2};
-    const sab_packed_options pack = into(12);
+    sab_packed_options pack = into(12);
+    pack.method = SAB_PACK_BEST_FIT;
     sab_sampler *sampler = packed(numbers, 3, &pack, NULL);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -252,29 +343,6 @@ static size_t plainly(int32_t *numbers, size_t count, const sab_packed_options *
     return opened;
 }
 
-/* Samples in order, into the oldest open bin with room; a full bin closes, and the oldest where the
- * window is full. */
-static size_t plainly_online(const int32_t *numbers, size_t count, const sab_packed_options *pack,
-                             struct plain_bin *bins) {
-    size_t opened = 0, open = 0;
-    char is_open[2000] = {0};
-    for (size_t i = 0; i < count; ++i) {
-        size_t at = 0;
-        while (at < opened && (!is_open[at] || bins[at].room < numbers[i])) ++at;
-        if (at == opened) {
-            for (size_t oldest = 0; open == pack->window && oldest < opened; ++oldest)
-                if (is_open[oldest]) is_open[oldest] = 0, --open;
-            bins[opened++] = (struct plain_bin){(int32_t)pack->capacities[0], 0};
-            is_open[at] = 1;
-            ++open;
-        }
-        bins[at].room -= numbers[i];
-        if (++bins[at].sequences == pack->max_sequences || bins[at].room == 0)
-            is_open[at] = 0, --open;
-    }
-    return opened;
-}
-
 static int by_room(const void *a, const void *b) {
     const struct plain_bin *x = a, *y = b;
     return x->room != y->room ? (x->room > y->room) - (x->room < y->room)
@@ -287,15 +355,11 @@ static void Bins_AreThoseOfATextbook(void) {
     for (int round = 0; round < 300; ++round) {
         const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
         sab_packed_options pack = into(1 + drawn() % 200);
-        pack.method = round % 3;
-        const uint64_t window = 1 + drawn() % 20;
-        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
+        pack.method = round % 3 == 0 ? SAB_PACK_HISTOGRAM : SAB_PACK_BEST_FIT;
         pack.max_sequences = round % 2 == 0 ? 0 : 1 + drawn() % 8;
         draw_lengths(numbers, count, 1 + drawn() % (uint32_t)pack.capacities[0]);
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
-        const int is_online = pack.method == SAB_PACK_FIRST_FIT;
-        const size_t bins = is_online ? plainly_online(numbers, count, &pack, expected)
-                                      : plainly(numbers, count, &pack, expected);
+        const size_t bins = plainly(numbers, count, &pack, expected);
         const sab_packed_info info = info_of(sampler);
         const int is_better =
             pack.method == SAB_PACK_HISTOGRAM && pack.max_sequences > 0 && info.bins < bins;
@@ -370,8 +434,10 @@ static void Epoch_HasEverySampleOnceOverAllRanks(void) {
         sab_packed_options pack = into(1 + drawn() % 300);
         pack.method = round % 3;
         pack.split = round % 2;
-        const uint64_t window = 1 + drawn() % 20;
-        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
+        if (pack.method == SAB_PACK_SHUFFLED) {
+            pack.window = 1 + drawn() % 20;
+            pack.tries = drawn() % 3;
+        }
         pack.max_sequences = round % 4 == 3 ? 1 + drawn() % 5 : 0;
         const size_t count = 1 + drawn() % 1000;
         draw_lengths(numbers, count, pack.split ? 900 : (uint32_t)pack.capacities[0]);
@@ -485,7 +551,7 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
     static int32_t numbers[count];
     static int seen[count];
     draw_lengths(numbers, count, 100);
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method)
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method)
         for (uint64_t ranks = 1; ranks <= 4; ++ranks) {
             sab_packed_options pack = into(100);
             pack.method = method;
@@ -569,13 +635,12 @@ static void Million_SamplesFillTheirBins(void) {
     enum { count = 1000000 };
     int32_t *numbers = malloc(count * sizeof *numbers);
     draw_lengths(numbers, count, 2048);
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
         sab_packed_options pack = into(2048);
         pack.method = method;
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
         const sab_packed_info info = info_of(sampler);
-        EXPECT(info.fill > (method == SAB_PACK_FIRST_FIT ? 0.99 : 0.999) &&
-               info.lower_bound <= info.bins);
+        EXPECT(info.fill > 0.999 && info.lower_bound <= info.bins);
         int *seen = calloc(count, sizeof *seen);
         EXPECT(walk(sampler, seen) == info.bins && all_are(seen, count, 1));
         free(seen);
@@ -618,6 +683,12 @@ static void Refuses_BadOptions(void) {
     EXPECT_REFUSED("pack.window = 1048577: must be at most 1048576");
     pack.tries = 1048577;
     EXPECT_REFUSED("pack.tries = 1048577: must be at most 1048576");
+    pack.method = SAB_PACK_BEST_FIT;
+    pack.window = 9;
+    EXPECT_REFUSED("pack.window = 9: must be 0 except with SAB_PACK_SHUFFLED (0)");
+    pack.method = SAB_PACK_CONCAT;
+    pack.tries = 9;
+    EXPECT_REFUSED("pack.tries = 9: must be 0 except with SAB_PACK_SHUFFLED (0)");
     pack.struct_size = 4;
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
     EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT,
@@ -704,7 +775,7 @@ static void Skip_CountsAndListsWhatIsLonger(void) {
     const int32_t numbers[] = {5, 12, 3, 11};
     sab_packed_options pack = into(10);
     pack.oversize = SAB_OVERSIZE_SKIP;
-    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+    for (int32_t method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
         pack.method = method;
         EXPECT_BINS(numbers, &pack, "5+3");
     }
@@ -1070,12 +1141,57 @@ static void Report_IsWhatWalkingAllRanksFinds(void) {
         }
 }
 
+/* The row of each sample in the present epoch. Gives the standard deviation of the mean length. */
+static double rows_of_samples(sab_sampler *sampler, int32_t *rows) {
+    double sum = 0, squares = 0;
+    int32_t row = 0;
+    sab_batch batch = SAB_BATCH_INIT;
+    for (; sab_next_batch(sampler, &batch) == SAB_OK; ++row) {
+        const double mean = *batch.total / (double)batch.count;
+        sum += mean;
+        squares += mean * mean;
+        for (uint64_t i = 0; i < batch.count; ++i) rows[batch.indices[i]] = row;
+    }
+    return sqrt(squares / row - sum / row * (sum / row));
+}
+
+static void Report_CountsRowMatesThatMeetAgain(void) {
+    enum { count = 600 };
+    int32_t numbers[count], rows[2][count];
+    draw_lengths(numbers, count, 90);
+    for (sab_pack_method method = SAB_PACK_SHUFFLED; method <= SAB_PACK_HISTOGRAM; ++method) {
+        sab_packed_options pack = into(500);
+        pack.method = method;
+        sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+        EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
+        const sab_balanced_report report = report_of(sampler);
+        const double deviation = rows_of_samples(sampler, rows[0]);
+        EXPECT_OK(sab_sampler_set_epoch(sampler, 4));
+        rows_of_samples(sampler, rows[1]);
+        double pairs = 0, again = 0;
+        for (int a = 0; a < count; ++a)
+            for (int b = 0; b < a; ++b)
+                if (rows[0][a] == rows[0][b]) {
+                    ++pairs;
+                    again += rows[1][a] == rows[1][b];
+                }
+        EXPECT(is_near(report.meet_again, again / pairs) && again > 0);
+        EXPECT(fabs(report.length_deviation - deviation) < 1e-6);
+        /* random rows have about as many pairs as those that mix lengths */
+        const double all = count * (count - 1) / 2.0;
+        EXPECT(method != SAB_PACK_SHUFFLED || (report.random_meet_again > 0.8 * pairs / all &&
+                                               report.random_meet_again < 1.25 * pairs / all));
+        EXPECT(report.random_length_deviation > 0);
+        sab_sampler_free(sampler);
+    }
+}
+
 static void Report_CountsEverySampleWhereNothingIsDropped(void) {
     int32_t numbers[500];
     draw_lengths(numbers, COUNT(numbers), 90);
     double total = 0;
     for (size_t i = 0; i < COUNT(numbers); ++i) total += numbers[i];
-    for (sab_pack_method method = SAB_PACK_BEST_FIT; method <= SAB_PACK_CONCAT; ++method) {
+    for (sab_pack_method method = SAB_PACK_SHUFFLED; method <= SAB_PACK_CONCAT; ++method) {
         sab_packed_options pack = into(100);
         pack.method = method;
         const sab_sampler_options options = of_rank(1, 7);
@@ -1097,9 +1213,11 @@ static void Report_CountsEverySampleWhereNothingIsDropped(void) {
 int main(void) {
     RUN(BestFit_TakesTheFullestBinWithRoom);
     RUN(Histogram_TakesTheEmptiestBinWithRoom);
-    RUN(FirstFit_TakesTheOldestOpenBinWithRoom);
     RUN(MaxSequences_LimitsEveryMethod);
     RUN(Histogram_WastesLittleUnderALimit);
+    RUN(Shuffled_HasFewRows);
+    RUN(Shuffled_MixesLengths);
+    RUN(Shuffled_SamplesThatFitIntoARow_AreOne);
     RUN(EmptySamples_TakeNoRoom);
     RUN(Split_GivesFullPiecesAndARemainder);
     RUN(Batch_IsOneRowOfTheCapacity);
@@ -1122,6 +1240,7 @@ int main(void) {
     RUN(Rows_OfSamplesThatFitTogether_AreOne);
     RUN(Rows_GiveMatesThatSeldomMeetAgain);
     RUN(Report_IsWhatWalkingAllRanksFinds);
+    RUN(Report_CountsRowMatesThatMeetAgain);
     RUN(Report_CountsEverySampleWhereNothingIsDropped);
     return finish();
 }

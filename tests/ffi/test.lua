@@ -42,7 +42,7 @@ local words_of = {
   tail = {keep = lib.SAB_TAIL_KEEP, drop = lib.SAB_TAIL_DROP, wrap = lib.SAB_TAIL_WRAP},
   oversize = {skip = lib.SAB_OVERSIZE_SKIP, single = lib.SAB_OVERSIZE_SINGLE},
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
-  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT, concat = lib.SAB_PACK_CONCAT},
+  method = {shuffled = lib.SAB_PACK_SHUFFLED, best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, concat = lib.SAB_PACK_CONCAT},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_sequences = true, window = true, tries = true, split = true,
                   seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
@@ -162,12 +162,7 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_ordered_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    local is_first_fit, pack = false, {}
-    for _, words in ipairs(case.pack) do is_first_fit = is_first_fit or words[3] == "first_fit" end
-    for _, words in ipairs(case.pack) do -- other packings of one column have no window
-      if words[2] ~= "window" or is_first_fit or #columns > 1 then table.insert(pack, words) end
-    end
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), pack, kept), options)
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)
   end
   if kind == "balanced" then
     return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)

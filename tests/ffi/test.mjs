@@ -25,7 +25,7 @@ const WORDS = {
   tail: { keep: lib.SAB_TAIL_KEEP, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
-  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT, concat: lib.SAB_PACK_CONCAT },
+  method: { shuffled: lib.SAB_PACK_SHUFFLED, best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, concat: lib.SAB_PACK_CONCAT },
 };
 
 const term = (...powers) =>
@@ -108,9 +108,7 @@ function samplerOf(its) {
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'ordered') return make('sab_ordered_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
   if (kind === 'packed') {
-    const hasWindow = columns.length > 1 || its.pack.some(([, method]) => method === 'first_fit'); // other packings have none
-    const pack = its.pack.filter(([key]) => key !== 'window' || hasWindow);
-    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', pack), walk);
+    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   }
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {

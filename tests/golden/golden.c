@@ -249,7 +249,7 @@ static void make_mixture(struct golden_case* c) {
 }
 
 static void set_pack(struct golden_case* c, char** words, size_t count) {
-    static const char* const methods[] = {"best_fit", "histogram", "first_fit", "concat", NULL};
+    static const char* const methods[] = {"shuffled", "best_fit", "histogram", "concat", NULL};
     static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "method") == 0)
@@ -334,9 +334,6 @@ static void make_sampler(struct golden_case* c) {
     const sab_cost* const balance = squares;
     if (c->balances_squares) c->inputs.balanced.balance = &balance;
     c->inputs.balanced.balance_count = c->balances_squares;
-    /* other packings of one column have none */
-    if (c->columns <= 1 && c->inputs.packed.method != SAB_PACK_FIRST_FIT)
-        c->inputs.packed.window = 0;
     c->inputs.sizes = c->sab_sizes_handle;
     c->inputs.plan = c->plan_handle;
     check(constructor->make(&c->inputs, &c->sampler), c->name);

@@ -824,9 +824,9 @@ def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
 def test_pack(sizes_file):
     facts = json.loads(run("pack", sizes_file, "--capacity", "256", "--json").stdout)
     assert facts["capacity"] == 256 and list(facts["methods"]) == [
+        "shuffled",
         "best_fit",
         "histogram",
-        "first_fit",
     ]
     best = facts["methods"]["best_fit"]
     assert best["bins"] == best["lower_bound"] and best["fill"] > 0.99 and best["samples"] == 3000
@@ -837,11 +837,11 @@ def test_pack(sizes_file):
         "16",
         "--split",
         "--method",
-        "first_fit",
+        "shuffled",
         "--max-sequences",
         "3",
     ).stdout.decode()
-    assert "first_fit" in table and "best_fit" not in table and "are cut into pieces" in table
+    assert "shuffled" in table and "best_fit" not in table and "are cut into pieces" in table
     assert (
         "samples are longer than the capacity"
         in run("pack", sizes_file, "--capacity", "40", "--oversize", "skip").stdout.decode()

@@ -163,7 +163,7 @@ def test_packings_and_their_places_are_those_of_the_sampler(method: Any, last_st
 def test_packings_refuse_what_they_cannot_do() -> None:
     histogram = sab.Histogram(NUMBERS)
     assert repr(sab.Packing(histogram, 1000)).startswith("Packing(1,000 sequences in ")
-    for method in ("first_fit", "concat"):
+    for method in ("shuffled", "concat"):
         with pytest.raises(sab.UnsupportedError, match="in their order"):
             sab.Packing(histogram, 200, method=method)
     with pytest.raises(sab.UnsupportedError, match="mixture"):

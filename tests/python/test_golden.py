@@ -127,8 +127,6 @@ def made_sampler(case: Case) -> Any:
         ids = sorted(set(case.plan["separate_by"]))
         case.plan["max_shapes"] = dict(zip(ids, case.plan.pop("id_shapes")))
     if kind == "packed":
-        if case.pack.get("method") != "first_fit" and len(case.columns) == 1:
-            case.pack.pop("window", None)  # has no effect, which Python refuses
         return sab.PackedSampler(case.sizes, **case.pack, **options)
     if kind == "balanced":
         return sab.BalancedSampler(case.sizes, **case.balanced, **options)

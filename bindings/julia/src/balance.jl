@@ -119,6 +119,12 @@ How even the current epoch is on all ranks, before any training: `samples`, `ski
 `time`, `least_time`. The last five are vectors if several costs are balanced, `total` is a
 [`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
 `balance`.
+
+That of a [`PackedSampler`](@ref) also has `meet_again`, the share of the pairs of samples in one
+row that share a row in the next epoch, too. `length_deviation` is the standard deviation of the
+mean length of a row. `random_meet_again` and `random_length_deviation` are those of random rows:
+shuffled samples, of which one that does not fit begins a row. They are 0 for a
+[`BalancedSampler`](@ref).
 """
 function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothing)
     calls = Calls(; progress = progress)
@@ -128,7 +134,8 @@ function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothin
         return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps),
             total = per_column(found.totals, Int(found.columns), sampler.names), fill = found.fill, rank_imbalance = several(found.rank_imbalance),
             largest_rank_imbalance = several(found.largest_rank_imbalance), micro_batch_imbalance = several(found.micro_batch_imbalance), time = several(found.time),
-            least_time = several(found.least_time))
+            least_time = several(found.least_time), meet_again = found.meet_again, random_meet_again = found.random_meet_again,
+            length_deviation = found.length_deviation, random_length_deviation = found.random_length_deviation)
     end
 end
 

@@ -128,7 +128,7 @@ end
             balance, progress)
 
 Which lengths share a bin, of samples that are only counted. The bins are those of a
-[`PackedSampler`](@ref) of the same sizes with the same options. `method` is `:best_fit` or
+[`PackedSampler`](@ref) of the same sizes with the same options and `method`, which is `:best_fit` or
 `:histogram`. [`SAB.patterns`](@ref) gives the bins, [`SAB.locate`](@ref) the bin of a sample.
 """
 mutable struct Packing <: Handle{Raw.sab_packing}
@@ -138,7 +138,7 @@ mutable struct Packing <: Handle{Raw.sab_packing}
 end
 free(packing::Ptr{Raw.sab_packing}) = Raw.sab_packing_free(packing)
 
-function Packing(histogram::Histogram, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
+function Packing(histogram::Histogram, capacity; method = :best_fit, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
     calls, costs = Calls(; progress = progress), Costs()
     pack = pack_options(calls, costs, capacity, ONE_COLUMN; method = method, max_sequences = max_sequences, split = split, oversize = oversize)
     set_balance!(pack, balance, costs, ONE_COLUMN)

@@ -311,9 +311,9 @@ mutable struct sab_sizes_arrow_options <: Struct
     sab_sizes_arrow_options() = zeroed(new())
 end
 
-const SAB_PACK_BEST_FIT = 0
-const SAB_PACK_HISTOGRAM = 1
-const SAB_PACK_FIRST_FIT = 2
+const SAB_PACK_SHUFFLED = 0
+const SAB_PACK_BEST_FIT = 1
+const SAB_PACK_HISTOGRAM = 2
 const SAB_PACK_CONCAT = 3
 const sab_pack_method = Int32
 
@@ -568,6 +568,10 @@ mutable struct sab_balanced_report <: Struct
     micro_batch_imbalance::Ptr{Float64}
     time::Ptr{Float64}
     least_time::Ptr{Float64}
+    meet_again::Float64
+    random_meet_again::Float64
+    length_deviation::Float64
+    random_length_deviation::Float64
     sab_balanced_report() = zeroed(new())
 end
 

@@ -535,19 +535,21 @@ end
 const PackedSampler = Sampler{:PackedSampler}
 
 """
-    PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,
+    PackedSampler(sizes, capacity; method = :shuffled, max_sequences, split = false,
                   oversize = :error, window, tries, balance, progress, seed = 0, rank = 0,
                   world_size = 1, ...)
 
 Samples end to end in rows of `capacity`. Each row is a batch with `cu_seqlens`. `method`:
-`:best_fit`, `:histogram`, `:first_fit` (with `window` rows open at once), or `:concat`, which cuts
-the samples of each epoch, in a shuffled order, at the capacity. `split` cuts longer samples;
+`:shuffled` takes the samples of each epoch in a shuffled order. It chooses the last ones of a row
+from the next `window` samples, the best of `tries` choices. `:best_fit` and `:histogram`
+decide once which lengths share a row: for more than 100 million samples, and as a [`Packing`](@ref)
+has them. `:concat` cuts the shuffled samples at the capacity. `split` cuts longer samples;
 otherwise `oversize` is `:error` or `:skip`. `balance` is what rows of one step have in common,
 anything that [`Cost`](@ref) takes; by default `:quadratic`. The other options are those of a
 [`BucketSampler`](@ref).
 
 Sizes of several columns need a capacity for each, such as `(images = 20, tokens = 6144)`. A row is
-then chosen from `window` samples, as the best of `tries` fillings, anew in each epoch.
+then the best of `tries` fillings.
 """
 function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, tries = nothing, balance = nothing,
                        progress = nothing, given...)
@@ -561,7 +563,7 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     sizes = read_sizes(sizes, progress, costs.functions...)
     return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
-const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
+const PACK_METHODS = (shuffled = Raw.SAB_PACK_SHUFFLED, best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, concat = Raw.SAB_PACK_CONCAT)
 # The options of a packing, which point to `calls`, and to memory that `costs` keeps.
 function pack_options(calls, costs, capacity, names; method, oversize, given...)
     limits = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity

@@ -102,6 +102,9 @@ end
     end
     report = SAB.report(sampler)
     @test report.samples == 2000 && report.steps == length(rows) && report.total[:source] == sum(SOURCE) && report.rank_imbalance == 1
+    mixed, like = SAB.report(PackedSampler(SOURCE, 500)), SAB.report(PackedSampler(SOURCE, 500; method = :best_fit))
+    @test mixed.meet_again < like.meet_again && 0 < mixed.random_meet_again < 1
+    @test mixed.length_deviation > 0 && mixed.random_length_deviation > 0
     ranks = SAB.report(PackedSampler(SOURCE, 100; rank = 1, world_size = 4))
     @test ranks.total == sum(SOURCE) && 1 <= ranks.rank_imbalance <= ranks.largest_rank_imbalance && ranks.least_time <= ranks.time
     @test collect(PackedSampler(pair_sizes(), [128, 200]; window = 200, tries = 5))[1].indices == rows[1].indices

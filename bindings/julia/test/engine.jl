@@ -66,7 +66,7 @@ end
     @test counted == [count(==(length), numbers) for length in 1:90]
     @test sum(pattern.bins for pattern in SAB.patterns(packing)) == SAB.info(packing).bins
     @test startswith(repr(packing), "Packing(1000 sequences in ")
-    @test status(() -> Packing(histogram, 200; method = :first_fit)) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> Packing(histogram, 200; method = :shuffled)) == Raw.SAB_E_UNSUPPORTED
     @test status(() -> SAB.locate(Packing(histogram, 50; split = true), [1], [0])) == Raw.SAB_E_UNSUPPORTED
 end
 

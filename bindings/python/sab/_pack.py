@@ -34,12 +34,12 @@ from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["BinPatterns", "PackedInfo", "PackedReport", "PackedSampler", "Packing"]
 
-PackMethod = Literal["best_fit", "histogram", "first_fit", "concat"]
+PackMethod = Literal["shuffled", "best_fit", "histogram", "concat"]
 Capacity = Union[int, Mapping[str, int], Sequence[int]]
 _METHODS = {
+    "shuffled": lib.SAB_PACK_SHUFFLED,
     "best_fit": lib.SAB_PACK_BEST_FIT,
     "histogram": lib.SAB_PACK_HISTOGRAM,
-    "first_fit": lib.SAB_PACK_FIRST_FIT,
     "concat": lib.SAB_PACK_CONCAT,
 }
 
@@ -86,6 +86,10 @@ class PackedReport(NamedTuple):
     mean over the steps of the cost of the costliest rank, divided by the mean cost of the ranks.
     ``time`` is the sum of the costliest ranks' costs, ``least_time`` what it would be without
     waiting. The cost is ``balance`` of the sampler.
+
+    ``meet_again`` is the share of the pairs of samples in one row that share a row in the next
+    epoch, too. ``length_deviation`` is the standard deviation of the mean length of a row. Beside
+    them are those of random rows: shuffled samples, of which one that does not fit begins a row.
     """
 
     samples: int
@@ -104,6 +108,10 @@ class PackedReport(NamedTuple):
     micro_batch_imbalance: float
     time: float
     least_time: float
+    meet_again: float
+    random_meet_again: float
+    length_deviation: float
+    random_length_deviation: float
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
@@ -136,6 +144,14 @@ class PackedReport(NamedTuple):
             ("largest rank imbalance", f"{self.largest_rank_imbalance:.3f}"),
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
+            (
+                "row mates that meet again (random rows)",
+                f"{100 * self.meet_again:.3f} % ({100 * self.random_meet_again:.3f} %)",
+            ),
+            (
+                "deviation of a row's mean length (random)",
+                f"{self.length_deviation:.4g} ({self.random_length_deviation:.4g})",
+            ),
         ]
 
 
@@ -170,17 +186,13 @@ def _check_options(
 ) -> None:
     """Refuses options that have no effect on sizes with these columns."""
     if len(columns) > 1:
-        if method != "best_fit":
-            raise ValueError(f"method = {method!r}: must be 'best_fit' for several columns")
+        if method != "shuffled":
+            raise ValueError(f"method = {method!r}: must be 'shuffled' for several columns")
         if split:
             raise ValueError("split = True: must be False for several columns")
-        return
-    if window and method != "first_fit":
-        raise ValueError(
-            f"window = {window}: is for 'first_fit' and several columns, not {method!r} of one"
-        )
-    if tries:
-        raise ValueError(f"tries = {tries}: is for several columns, not one")
+    for name, number in (("window", window), ("tries", tries)):
+        if number and method != "shuffled":
+            raise ValueError(f"{name} = {number}: is for 'shuffled', not {method!r}")
 
 
 def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: Calls) -> None:
@@ -207,22 +219,22 @@ class PackedSampler(RandomAccessSampler):
     """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
     end.
 
-    The constructor decides which lengths share a bin. Each epoch assigns the samples of equal
-    length to the bins again and permutes the bins. So a sample shares its bin with other samples in
-    each epoch, while every bin stays exactly as full. A bin is a pure function of sizes, options,
-    seed, epoch and position. The bins of one step have nearly the same cost, by default the sum of
-    squared lengths.
+    The samples are shuffled anew for each epoch. A bin takes samples in this order, and its last
+    one to three are chosen so that they fill it. So bins mix lengths, and samples that share a bin
+    rarely share one in the next epoch; :meth:`report` says how many do. An epoch is laid out when
+    it begins, in about 40 ms for a million samples. The bins are a pure function of sizes, options,
+    seed and epoch. Their number may differ by some between epochs: ``len()`` and :attr:`info` are
+    those of the present epoch. A state holds no bins, so it stays small. The bins of one step have
+    nearly the same cost, by default the sum of squared lengths.
 
     Iterating gives arrays of sample indices. :meth:`batches` gives :class:`sab.Batch` with
     ``cu_seqlens``: int32, where each sequence begins and ends in the row, for variable-length
     attention. With ``split`` and ``"concat"`` it also has ``starts``: where each piece begins in
     its sample.
 
-    Samples with several sizes are packed into rows with a capacity for each column. Which samples
-    share a row is then found anew when an epoch begins, in 0.6 s for a million samples of images
-    and tokens. The number of rows may differ by some between epochs: ``len()`` and :attr:`info`
-    are those of the present epoch. ``cu_seqlens`` is a dictionary by the name of the column. A
-    state holds no rows, so it stays small.
+    Samples with several sizes are packed into bins with a capacity for each column. Laying out an
+    epoch then takes 1 to 3 s for a million samples. ``cu_seqlens`` is a dictionary by the name of
+    the column.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes; whole numbers. For samples with several
@@ -230,19 +242,20 @@ class PackedSampler(RandomAccessSampler):
             ``sab.Sizes(table, columns=[...])``.
         capacity: largest sum of lengths in a bin; of several columns a dictionary with that of
             each, or a list in their order.
-        method: ``"best_fit"``: best-fit decreasing, the fewest bins. ``"histogram"``:
-            shortest-pack-first, which spreads lengths more evenly and needs fewer bins if
-            ``max_sequences`` limits them. ``"first_fit"``: online, in the order of the samples,
-            with ``window`` open bins. ``"concat"``: the samples of each epoch in a shuffled order,
-            end to end and cut at the capacity, so that all rows but one are full. Several columns
-            have a method of their own and need ``"best_fit"``.
+        method: ``"shuffled"``: see above; several columns need it. ``"best_fit"``: best-fit
+            decreasing of the lengths. ``"histogram"``: shortest-pack-first of the lengths. These
+            two decide once which lengths share a bin, and each epoch assigns the samples of equal
+            length to the bins again: for more than 100 million samples, and as :class:`sab.Packing`
+            has them. Their bins hold like lengths, and many samples share a bin again in the next
+            epoch. ``"concat"``: the samples of each epoch in a shuffled order, end to end and cut
+            at the capacity, so that all rows but one are full.
         max_sequences: sequences in a bin at most; 0 for no limit.
         split: cut samples longer than ``capacity`` into pieces of it and a remainder.
         oversize: samples longer than a capacity that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
-        window: bins that ``"first_fit"`` keeps open at once; of several columns, samples that a row
-            is chosen from. 0: 256 bins, 1,000 samples. Other methods take none.
-        tries: of several columns, fillings of a row, of which the best is kept. 0: 100.
+        window: samples that a bin is chosen from. 0: 1,000. For ``"shuffled"`` only.
+        tries: how often the end of a bin is tried; of several columns, fillings of a bin, of which
+            the best is kept. 0: 16, of several columns 100. For ``"shuffled"`` only.
         balance: the cost that the bins of one step have in common: a cost as for :func:`sab.plan`,
             summed over the samples of a bin. By default ``"quadratic"``: attention inside each
             sample. Of several columns it is the sum of the squared shares of the capacities.
@@ -267,7 +280,7 @@ class PackedSampler(RandomAccessSampler):
         sizes: SizesLike,
         capacity: Capacity,
         *,
-        method: PackMethod = "best_fit",
+        method: PackMethod = "shuffled",
         max_sequences: int = 0,
         split: bool = False,
         oversize: Literal["error", "skip"] = "error",
@@ -363,7 +376,8 @@ class PackedSampler(RandomAccessSampler):
             report.steps,
             per_column(report.totals, self._columns),
             report.fill,
-            *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
+            *(getattr(report, name)[0] for name in PackedReport._fields[11:16]),
+            *(getattr(report, name) for name in PackedReport._fields[16:-1]),
             reports_of(self._mixture, self._handle, calls),
         ]
         return PackedReport(*fields)
@@ -403,8 +417,8 @@ class Packing:
     Args:
         histogram: of one column; whole numbers.
         capacity: largest sum of lengths in a bin.
-        method: ``"best_fit"`` or ``"histogram"``. The other methods pack samples in their order,
-            which a histogram does not have.
+        method: ``"best_fit"`` or ``"histogram"``. The other methods pack samples in a shuffled
+            order, which a histogram does not have.
         max_sequences, split, oversize, balance, progress: as for :class:`sab.PackedSampler`.
 
     Raises:

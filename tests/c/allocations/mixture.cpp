@@ -145,7 +145,7 @@ SCENARIO(mixture_separated, Threads::none) {
 
 SCENARIO(mixture_packed, Threads::none) {
     const sab_sampler_options of_rank = rank_options();
-    for (const sab_pack_method method : {SAB_PACK_BEST_FIT, SAB_PACK_CONCAT}) {
+    for (const sab_pack_method method : {SAB_PACK_SHUFFLED, SAB_PACK_BEST_FIT, SAB_PACK_CONCAT}) {
         // Rows have whole numbers.
         sab_sizes *const sizes = sizes_of(run, lengths()), *mixture = nullptr;
         std::vector<int64_t> ids(lengths().size());

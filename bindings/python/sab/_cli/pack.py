@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     pack.add_argument(
         "--method",
         action="append",
-        choices=["best_fit", "histogram", "first_fit"],
+        choices=["shuffled", "best_fit", "histogram"],
         help="may be given several times (default: all)",
     )
     pack.add_argument(
@@ -38,7 +38,10 @@ def add(commands: Commands) -> None:
         help="samples longer than the capacity, not split (default: skip)",
     )
     pack.add_argument(
-        "--window", type=whole, default=256, help="bins that first_fit keeps open (default: 256)"
+        "--window",
+        type=whole,
+        default=0,
+        help="samples that shuffled chooses a bin from (default: 1000)",
     )
     pack.add_argument("--json", action="store_true", help="print JSON instead of a table")
     pack.set_defaults(run=_run)
@@ -47,7 +50,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> None:
     sizes = read(options)
     packings: dict[str, tuple[sab.PackedInfo, float]] = {}
-    methods: list[PackMethod] = options.method or ["best_fit", "histogram", "first_fit"]
+    methods: list[PackMethod] = options.method or ["shuffled", "best_fit", "histogram"]
     for method in methods:
         begin = time.perf_counter()
         sampler = sab.PackedSampler(
@@ -57,7 +60,7 @@ def _run(options: argparse.Namespace) -> None:
             max_sequences=options.max_sequences,
             split=options.split,
             oversize=options.oversize,
-            window=options.window if method == "first_fit" else 0,
+            window=options.window if method == "shuffled" else 0,
         )
         packings[method] = sampler.info, time.perf_counter() - begin
     info, _ = next(iter(packings.values()))

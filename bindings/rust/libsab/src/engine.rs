@@ -166,11 +166,12 @@ impl fmt::Debug for Histogram {
 /// [`Sampler::packed`](crate::Sampler::packed) of the same sizes with the same options.
 ///
 /// ```
-/// use libsab::{Histogram, PackedOptions, Packing, SamplerOptions, Sizes};
+/// use libsab::{Histogram, PackMethod, PackedOptions, Packing, SamplerOptions, Sizes};
 ///
 /// let mut histogram = Histogram::new()?;
 /// let numbers = histogram.number(&Sizes::copied(&[7u8, 3, 6, 2, 2])?)?;
-/// let packing = Packing::new(&histogram, &PackedOptions::new().capacity(10))?;
+/// let pack = PackedOptions::new().capacity(10).method(PackMethod::BestFit);
+/// let packing = Packing::new(&histogram, &pack)?;
 /// assert_eq!((packing.info().bins, packing.patterns().lengths), (2, &[7, 3, 6, 2][..]));
 /// let places = packing.locate(&SamplerOptions::new(), &[7.0, 3.0], &numbers[..2], None)?;
 /// assert_eq!(places.batches[0], places.batches[1]);
@@ -182,7 +183,8 @@ pub struct Packing {
 
 impl Packing {
     /// Packs the samples of a histogram of one column by
-    /// [`BestFit`](crate::PackMethod::BestFit) or [`Histogram`](crate::PackMethod::Histogram).
+    /// [`BestFit`](crate::PackMethod::BestFit) or [`Histogram`](crate::PackMethod::Histogram),
+    /// which must be given.
     ///
     /// # Errors
     ///

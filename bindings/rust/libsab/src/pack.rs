@@ -11,20 +11,18 @@ use crate::sizes::Sizes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PackMethod {
-    /// Longest first, each into the fullest bin that has room for it: best-fit decreasing, the
-    /// fewest bins.
+    /// Samples in a shuffled order, chosen from a window so that they fill the bin: bins that mix
+    /// lengths, laid out for each epoch. Several columns need it.
     #[default]
+    Shuffled,
+    /// Longest first, each into the fullest bin that has room for it: best-fit decreasing. Decides
+    /// once which lengths share a bin: for more than 100 million samples, and for a
+    /// [`Packing`](crate::Packing).
     BestFit,
     /// Longest first, each into the emptiest bin that has room for it: shortest-pack-first
-    /// histogram packing, which spreads lengths more evenly over the bins and needs fewer of them
-    /// where [`PackedOptions::max_sequences`] binds.
+    /// histogram packing, which needs fewer bins than best fit where
+    /// [`PackedOptions::max_sequences`] binds. Decides once, too.
     Histogram,
-    /// In the order of the indices, each into the oldest of the open bins that has room for it, so
-    /// many open at once: online.
-    FirstFit {
-        /// Bins open at once, 1 to 1,048,576; where one more is needed the oldest closes.
-        window: u64,
-    },
     /// The samples of each epoch in a shuffled order, end to end and cut at the capacity: all rows
     /// but one are full. One column, without [`PackedOptions::max_sequences`] and
     /// [`PackedOptions::balance`].
@@ -54,10 +52,11 @@ impl<'f> PackedOptions<'f> {
         /// Whether a sample longer than a bin is cut into full pieces and a remainder, which is
         /// packed as samples are; not by default.
         split(wanted: bool) => split = i32::from(wanted);
-        /// Several columns: samples that a row is chosen from; 1,000.
+        /// [`PackMethod::Shuffled`]: samples that a bin is chosen from; 1,000.
         window(samples: u64) => window = samples;
-        /// Several columns: fillings of a row, of which the best is kept; 100.
-        tries(fillings: u64) => tries = fillings;
+        /// [`PackMethod::Shuffled`]: how often the end of a bin is tried; 16. Several columns:
+        /// fillings of a bin, of which the best is kept; 100.
+        tries(number: u64) => tries = number;
     }
 
     /// Tokens in a bin, 1 to 2^31 - 1.
@@ -86,15 +85,12 @@ impl<'f> PackedOptions<'f> {
         self
     }
 
-    /// Which bin a sequence goes into; [`PackMethod::BestFit`].
+    /// Which bin a sequence goes into; [`PackMethod::Shuffled`].
     pub fn method(mut self, method: PackMethod) -> Self {
         self.raw.method = match method {
+            PackMethod::Shuffled => sys::SAB_PACK_SHUFFLED,
             PackMethod::BestFit => sys::SAB_PACK_BEST_FIT,
             PackMethod::Histogram => sys::SAB_PACK_HISTOGRAM,
-            PackMethod::FirstFit { window } => {
-                self.raw.window = window;
-                sys::SAB_PACK_FIRST_FIT
-            }
             PackMethod::Concat => sys::SAB_PACK_CONCAT,
         };
         self
@@ -121,15 +117,14 @@ impl Sampler<'static> {
     /// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
     /// end, and [`Batch::cu_seqlens`](crate::Batch::cu_seqlens) says where.
     ///
-    /// Which lengths share a bin is decided once, in about the time of sorting the sizes by
-    /// counting. Each epoch deals the samples of equal length out to the bins anew and permutes the
-    /// bins, so that bin mates change while every bin stays exactly as full. Bins of near-equal
-    /// cost, the sum of squared lengths, make a step of the ranks.
+    /// Which samples share a bin is found anew when an epoch begins: here, in
+    /// [`set_epoch`](Self::set_epoch), and when a state of another epoch is restored. Bins mix
+    /// lengths, and samples that share one rarely do so again in the next epoch. The number of bins
+    /// may differ by some between epochs. Bins of near-equal cost, the sum of squared lengths, make
+    /// a step of the ranks. [`PackMethod::BestFit`] and [`PackMethod::Histogram`] decide once
+    /// which lengths share a bin instead.
     ///
-    /// Sizes of several columns are packed into rows that keep a capacity for each column. Which
-    /// samples share a row is then found anew when an epoch begins: here, in
-    /// [`set_epoch`](Self::set_epoch), and when a state of another epoch is restored. The number of
-    /// rows may differ between epochs.
+    /// Sizes of several columns are packed into bins that keep a capacity for each column.
     ///
     /// The sizes, whole numbers, are not needed afterwards.
     ///

@@ -287,6 +287,17 @@ pub struct BalancedReport {
     pub time: f64,
     /// Total of the first balanced cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
+    /// Of a packed sampler: share of the pairs of samples in one row that share a row in the next
+    /// epoch, too; 0 for a balanced sampler, as the three below.
+    pub meet_again: f64,
+    /// The share expected of random rows: shuffled samples, of which one that does not fit begins a
+    /// row.
+    pub random_meet_again: f64,
+    /// Of a packed sampler: standard deviation of the mean length of a row; of several columns, of
+    /// the fullest one.
+    pub length_deviation: f64,
+    /// That of random rows.
+    pub random_length_deviation: f64,
     /// Of each balanced cost.
     pub costs: Vec<CostBalance>,
 }

@@ -136,10 +136,13 @@ fn packings_and_their_places_are_those_of_the_sampler() {
             }
         }
     }
-    let first_fit = PackedOptions::new().capacity(200).method(PackMethod::FirstFit { window: 9 });
-    assert!(matches!(Packing::new(&histogram, &first_fit), Err(Error::Unsupported(_))));
+    let shuffled = PackedOptions::new().capacity(200);
+    assert!(matches!(Packing::new(&histogram, &shuffled), Err(Error::Unsupported(_))));
     assert!(matches!(packing.locate(&options, &[0.5], &[0], None), Err(Error::Argument(_))));
-    let split = Packing::new(&histogram, &PackedOptions::new().capacity(50).split(true)).unwrap();
+    let split = {
+        let pack = PackedOptions::new().capacity(50).split(true).method(PackMethod::BestFit);
+        Packing::new(&histogram, &pack).unwrap()
+    };
     assert!(matches!(split.locate(&options, &[1.0], &[0], None), Err(Error::Unsupported(_))));
 }
 

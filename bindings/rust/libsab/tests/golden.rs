@@ -93,18 +93,15 @@ impl Case<'_> {
     }
 
     fn pack_options(&self) -> PackedOptions<'static> {
-        let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
-        let window = value("window").map_or(256, number);
         self.pack.iter().fold(PackedOptions::new(), |options, words| match words[..] {
             ["capacity", capacity] => options.capacity(number(capacity)),
             ["capacities", ref each @ ..] => options.capacities(numbers(each)),
             // Other packings of one column have none.
-            ["window", window] if self.sizes.len() > 1 => options.window(number(window)),
-            ["window", _] => options,
+            ["window", window] => options.window(number(window)),
             ["tries", tries] => options.tries(number(tries)),
+            ["method", "shuffled"] => options.method(PackMethod::Shuffled),
             ["method", "best_fit"] => options.method(PackMethod::BestFit),
             ["method", "histogram"] => options.method(PackMethod::Histogram),
-            ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
             ["method", "concat"] => options.method(PackMethod::Concat),
             ["max_sequences", most] => options.max_sequences(number(most)),
             ["split", "1"] => options.split(true),

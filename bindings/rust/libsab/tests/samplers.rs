@@ -5,7 +5,8 @@
 mod common;
 
 use libsab::{
-    Mixture, MixtureOptions, PackedOptions, Plan, PlanOptions, Sampler, SamplerOptions, Sizes,
+    Mixture, MixtureOptions, PackMethod, PackedOptions, Plan, PlanOptions, Sampler, SamplerOptions,
+    Sizes,
 };
 
 fn lengths() -> Vec<u16> {
@@ -122,6 +123,20 @@ fn blocks_are_the_batches() {
             assert_eq!(ends, batch.cu_seqlens.unwrap()[0]);
         }
     }
+}
+
+#[test]
+fn reports_of_rows_count_mates_that_meet_again() {
+    let lengths = lengths();
+    let sizes = Sizes::borrowed(&lengths).unwrap();
+    let report = |method| {
+        let pack = PackedOptions::new().capacity(500).method(method);
+        Sampler::packed(&sizes, &pack, &SamplerOptions::new()).unwrap().report().unwrap()
+    };
+    let (shuffled, best_fit) = (report(PackMethod::Shuffled), report(PackMethod::BestFit));
+    assert!(shuffled.meet_again < best_fit.meet_again);
+    assert!(shuffled.random_meet_again > 0.0 && shuffled.random_meet_again < 1.0);
+    assert!(shuffled.length_deviation > 0.0 && shuffled.random_length_deviation > 0.0);
 }
 
 #[test]

@@ -156,6 +156,10 @@ unsafe fn balance_of(report: &sys::sab_balanced_report) -> BalancedReport {
         micro_batch_imbalance: largest(micro_batch),
         time: time[0],
         least_time: least_time[0],
+        meet_again: report.meet_again,
+        random_meet_again: report.random_meet_again,
+        length_deviation: report.length_deviation,
+        random_length_deviation: report.random_length_deviation,
         costs,
     }
 }

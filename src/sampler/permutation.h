@@ -34,7 +34,9 @@ enum class Purpose : uint64_t {
     cohorts = 6,
     parts = 7,
     ranks = 8,
-    rows = 9
+    rows = 9,
+    micro_steps = 10,
+    bands = 11
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.

@@ -36,6 +36,10 @@ public:
     std::size_t bucket(uint64_t position) const override {
         return epoch_.bucket(starts_[position].batch);
     }
+    bool is_continued(uint64_t position) const override {
+        return epoch_.rule() == Sequence::Rule::equal_cost &&
+               bucket(position) == bucket(position + 1);
+    }
     uint64_t samples(uint64_t position) const override;
     double cost(uint64_t position) const override;
     PerColumn total(uint64_t position) const override;
@@ -66,6 +70,7 @@ private:
         uint64_t left = 0;       ///< samples
         uint64_t last_step = 0;  ///< batches in the last step, if that is not full
         double sample_cost = 0;
+        double length = 0;         ///< as of BatchOrder
         uint64_t short_index = 0;  ///< of the batch that may have fewer samples
         Start short_batch{};
         uint64_t batches() const { return left / most + (left % most != 0); }
@@ -77,12 +82,13 @@ private:
 
     std::vector<Whole> measure();
     void choose_last_step(uint64_t left);
-    uint64_t lay_out(std::span<const Whole> wholes, uint64_t world_size, uint64_t costliest,
-                     bool by_cost);
+    uint64_t lay_out(std::span<const Whole> wholes, uint64_t world_size,
+                     const EpochOptions& epoch_options, bool by_cost);
     void keep_dues(uint64_t fixed, uint64_t count, uint64_t world_size);
     template <class Visit>
     void walk(std::span<const Whole> wholes, Visit&& visit) const;
-    void sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size) const;
+    void sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size,
+                    bool mix_lengths) const;
     void cut(std::span<const Label> labels, std::span<const Whole> wholes);
 
     const Sequence& epoch_;

@@ -293,13 +293,13 @@ public:
     /// Samples with several sizes, such as {{"source", &source}, {"target", &target}}, without a
     /// copy; see sab_sizes_columns_new().
     static Sizes columns(const std::vector<Column> &columns) {
-        std::vector<Sizes> named;
         std::vector<const sab_sizes *> handles;
+        std::vector<const char *> names;
         for (const auto &[name, sizes] : columns) {
-            named.emplace_back(created(sab_sizes_named_new, sizes->get(), name));
-            handles.push_back(named.back().get());
+            handles.push_back(sizes->get());
+            names.push_back(name);
         }
-        return Sizes(created(sab_sizes_columns_new, handles.data(), handles.size()));
+        return Sizes(created(sab_sizes_columns_new, handles.data(), names.data(), handles.size()));
     }
 #if SAB_WITH_MIXTURE
     /// Data sets in proportions by their names, such as {{"wiki", &wiki}, {"code", &code}}; see
@@ -317,10 +317,13 @@ public:
         return Sizes(created(sab_mixture_new, handles.data(), handles.size(), &given));
     }
     /// One data set, whose samples have the id of their source, in proportions; see
-    /// sab_mixture_flat_new().
+    /// sab_mixture_new().
     static Sizes mixture(const Sizes &sizes, const std::vector<int64_t> &ids,
-                         const sab_mixture_options &given = MixtureOptions()) {
-        return Sizes(created(sab_mixture_flat_new, sizes.get(), ids.data(), ids.size(), &given));
+                         sab_mixture_options given = MixtureOptions()) {
+        const sab_sizes *const only = sizes.get();
+        given.ids = ids.data();
+        given.id_count = ids.size();
+        return Sizes(created(sab_mixture_new, &only, size_t{1}, &given));
     }
 #endif
 #if SAB_WITH_FILES
@@ -331,47 +334,39 @@ public:
 #endif
     /// Number of samples.
     size_t size() const noexcept { return sab_sizes_count(get()); }
-    size_t column_count() const noexcept { return sab_sizes_column_count(get()); }
-    /// Name of a column, which belongs to the handle; null for one without a name.
-    const char *column_name(size_t column) const noexcept {
-        return sab_sizes_column_name(get(), column);
-    }
+    sab_sizes_info info() const { return filled<sab_sizes_info>(sab_sizes_get_info); }
     /// The size of a sample, of sizes of one column.
     double operator[](size_t index) const {
-        if (column_count() > 1)
-            throw std::invalid_argument("sizes: have several columns; use row()");
-        double size = 0;
-        check(sab_sizes_get(get(), index, &size));
-        return size;
+        const std::vector<double> sizes = row(index);
+        if (sizes.size() > 1) throw std::invalid_argument("sizes: have several columns; use row()");
+        return sizes[0];
     }
     /// The sizes of a sample, one a column.
     std::vector<double> row(size_t index) const {
-        std::vector<double> sizes(column_count());
-        check(sab_sizes_get(get(), index, sizes.data()));
+        std::vector<double> sizes(info().columns);
+        check(sab_sizes_get(get(), index, 1, sizes.data()));
         return sizes;
     }
-    /// A part of joined sizes, and a row of it.
+    /// The sizes of all samples: one a column for the first, then for the second, ...
+    std::vector<double> values() const {
+        std::vector<double> sizes(size() * info().columns);
+        check(sab_sizes_get(get(), 0, size(), sizes.data()));
+        return sizes;
+    }
+    /// A part of joined sizes or a source of a mixture, and a row of it.
     struct Source {
         size_t part, row;
     };
-    /// Where a sample is; sizes that were not joined are part 0.
+    /// Where a sample is; other sizes are part 0.
     Source source(size_t index) const {
         Source source{};
         check(sab_sizes_locate(get(), index, &source.part, &source.row));
         return source;
     }
 #if SAB_WITH_MIXTURE
-    /// Number of sources of a mixture; 0 for other sizes.
-    size_t source_count() const noexcept { return sab_mixture_source_count(get()); }
     /// A source of a mixture in an epoch; its name belongs to the handle.
     sab_mixture_source mixture_source(size_t index, uint64_t epoch = 0) const {
         return filled<sab_mixture_source>(sab_mixture_get_source, index, epoch);
-    }
-    /// Where a sample of a mixture is: the number of its source, and its row there.
-    Source locate(size_t index) const {
-        Source source{};
-        check(sab_mixture_locate(get(), index, &source.part, &source.row));
-        return source;
     }
     /// How often each sample of a mixture appears in an epoch.
     std::vector<uint32_t> mixture_counts(uint64_t epoch = 0) const {
@@ -380,14 +375,6 @@ public:
         return counts;
     }
 #endif
-    /// Text for people that says what the sizes were read from. It belongs to the handle.
-    const char *description() const noexcept { return sab_sizes_description(get()); }
-    /// The sizes of all samples in a column.
-    std::vector<double> values(size_t column = 0) const {
-        std::vector<double> sizes(size());
-        check(sab_sizes_values(get(), column, 0, sizes.size(), sizes.data()));
-        return sizes;
-    }
 
 private:
     template <class T>
@@ -468,11 +455,11 @@ public:
         return Histogram(created(sab_histogram_bytes_new, data, size));
     }
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_histogram_write); }
-    void add(const Sizes &sizes) { check(sab_histogram_add(get(), sizes.get())); }
+    void add(const Sizes &sizes) { check(sab_histogram_add(get(), sizes.get(), nullptr)); }
     /// Adds samples, and gives the number of each within its size.
     std::vector<uint64_t> number(const Sizes &sizes) {
         std::vector<uint64_t> numbers(sizes.size());
-        check(sab_histogram_number(get(), sizes.get(), numbers.data()));
+        check(sab_histogram_add(get(), sizes.get(), numbers.data()));
         return numbers;
     }
     void merge(const Histogram &other) { check(sab_histogram_merge(get(), other.get())); }
@@ -485,28 +472,6 @@ public:
             created(sab_histogram_epoch_new, get(), repeats.data(), repeats.size(), epoch, seed));
     }
     sab_histogram_info info() const { return filled<sab_histogram_info>(sab_histogram_get_info); }
-    /// The name of a column; nullptr if it has none. It belongs to the handle.
-    const char *column_name(size_t column) const noexcept {
-        return sab_histogram_column_name(get(), column);
-    }
-    /// The sizes of the entries, one for each column. The array belongs to the handle.
-    const double *sizes() const {
-        const double *sizes = nullptr;
-        check(sab_histogram_get_entries(get(), &sizes, nullptr, nullptr));
-        return sizes;
-    }
-    /// The number of samples of each entry. The array belongs to the handle.
-    const uint64_t *counts() const {
-        const uint64_t *counts = nullptr;
-        check(sab_histogram_get_entries(get(), nullptr, &counts, nullptr));
-        return counts;
-    }
-    /// The source of each entry; null if the sizes are no mixture. The array belongs to the handle.
-    const uint32_t *sources() const {
-        const uint32_t *sources = nullptr;
-        check(sab_histogram_get_entries(get(), nullptr, nullptr, &sources));
-        return sources;
-    }
 };
 
 /// Where samples are in an epoch: the arrays of sab_places.
@@ -593,17 +558,7 @@ public:
     void save(const char *path) const { sab::check(sab_plan_save(get(), path)); }
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
     sab_plan_info info() const { return filled<sab_plan_info>(sab_plan_get_info); }
-    /// The limit of a budget.
-    double budget(size_t index) const {
-        double limit = 0;
-        sab::check(sab_plan_get_budget(get(), index, &limit));
-        return limit;
-    }
     sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
-    /// Name of a column of the sizes, which belongs to the handle; null for one without a name.
-    const char *column_name(size_t column) const noexcept {
-        return sab_plan_column_name(get(), column);
-    }
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_get_skipped); }
 #if SAB_WITH_ENGINE
@@ -837,13 +792,6 @@ public:
         : Sampler(created(sab_bagua_sampler_new, complexity.get(), &balancing, &given)) {}
 };
 
-/// The order of Bagua's load-balancing batch sampler; see sab_bagua_batch_sampler_new().
-class BaguaBatchSampler : public Sampler {
-public:
-    BaguaBatchSampler(const Sizes &complexity, const sab_bagua_options &balancing,
-                      const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_bagua_batch_sampler_new, complexity.get(), &balancing, &given)) {}
-};
 #endif
 
 /// Samples that are spread over the ranks; see sab_sharded_sampler_new().
@@ -985,10 +933,6 @@ public:
     sab_memory_model_info info() const {
         return filled<sab_memory_model_info>(sab_memory_model_get_info);
     }
-    /// Name of a column, which belongs to the handle; null for one without a name.
-    const char *column_name(size_t column) const noexcept {
-        return sab_memory_model_column_name(get(), column);
-    }
     /// The expected peak of one batch, of as many features as the model has.
     double predict(const std::vector<double> &features) const {
         if (features.size() != info().feature_count)
@@ -1058,7 +1002,7 @@ public:
     explicit Cache(const char *url, const sab_cache_options &given = CacheOptions())
         : Handle(created(sab_cache_new, url, &given)) {}
     /// For other processes to open; contains passwords.
-    const char *url() const noexcept { return sab_cache_url(get()); }
+    const char *url() const { return stats().url; }
     /// An empty value where the cache has none.
     CacheValue find(std::string_view key) const {
         sab_cache_value *value = nullptr;
@@ -1121,16 +1065,6 @@ public:
     }
     void restore(const std::vector<unsigned char> &state) {
         check(sab_stream_state_restore(get(), state.data(), state.size()));
-    }
-};
-
-/// Batches of a stream that is read ahead; see sab_readahead_sampler_new().
-class ReadaheadSampler : public Sampler {
-public:
-    /// The stream is then moved from.
-    ReadaheadSampler(Stream &&source, const sab_readahead_stream_options &given)
-        : Sampler(created(sab_readahead_sampler_new, source.get(), &given)) {
-        source.release();  // the sampler's now
     }
 };
 #endif

@@ -63,6 +63,7 @@ enum {
 typedef struct sab_sizes sab_sizes;
 typedef int32_t sab_dtype;
 typedef int32_t sab_text_unit;
+typedef int32_t sab_null_rule;
 typedef struct sab_sizes_options {
  size_t struct_size;
  int64_t stride;
@@ -71,17 +72,20 @@ typedef struct sab_sizes_options {
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, const sab_progress_options *options, sab_sizes **sizes);
-typedef int32_t sab_null_rule;
 sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
 sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
-sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named);
-sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count, sab_sizes **sizes);
-size_t sab_sizes_column_count(const sab_sizes *sizes);
-const char *sab_sizes_column_name(const sab_sizes *sizes, size_t column);
-const char *sab_sizes_description(const sab_sizes *sizes);
+sab_status sab_sizes_columns_new(const sab_sizes *const *columns, const char *const *names, size_t count, sab_sizes **sizes);
+typedef struct sab_sizes_info {
+ size_t struct_size;
+ size_t count;
+ size_t columns;
+ const char *const *column_names;
+ size_t sources;
+ const char *description;
+} sab_sizes_info;
+sab_status sab_sizes_get_info(const sab_sizes *sizes, sab_sizes_info *info);
 size_t sab_sizes_count(const sab_sizes *sizes);
-sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
-sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first, size_t count, double *values);
+sab_status sab_sizes_get(const sab_sizes *sizes, size_t first, size_t count, double *values);
 void sab_sizes_free(sab_sizes *sizes);
 /* sab/cost.h, stable */
 enum {
@@ -176,13 +180,13 @@ typedef struct sab_plan_info {
  uint64_t lower_bound;
  uint64_t fingerprint;
  double total;
+ const double *limits;
  size_t budget_count;
  size_t columns;
+ const char *const *column_names;
 } sab_plan_info;
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
-sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
-const char *sab_plan_column_name(const sab_plan *plan, size_t column);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
 sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
@@ -212,7 +216,7 @@ typedef struct sab_plan_report {
  double length_correlation;
  double variance_ratio;
  double nearest_target;
- uint64_t target_met;
+ int32_t target_met;
  size_t columns;
  double *totals;
  double *padded_totals;
@@ -467,7 +471,10 @@ typedef struct sab_memory_model_info {
  sab_memory_model_kind kind;
  uint32_t degree;
  size_t feature_count;
+ const char *const *column_names;
  size_t term_count;
+ const double *coefficients;
+ const uint32_t *powers;
  uint64_t measurements;
  double constant;
  double margin;
@@ -478,8 +485,6 @@ typedef struct sab_memory_model_info {
 } sab_memory_model_info;
 sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
-sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
-const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column);
 sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
 sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
@@ -526,7 +531,6 @@ typedef struct sab_bagua_options {
  void (*release)(void *ctx);
 } sab_bagua_options;
 sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 /* sab/files.h, provisional */
 enum {
  SAB_MISSING_REFUSE = 0,
@@ -679,6 +683,8 @@ enum {
 typedef int32_t sab_mixture_unit;
 typedef struct sab_mixture_options {
  size_t struct_size;
+ const int64_t *ids;
+ size_t id_count;
  const double *repeats;
  size_t repeat_count;
  const double *proportions;
@@ -695,8 +701,6 @@ typedef struct sab_mixture_options {
  size_t all_source_count;
 } sab_mixture_options;
 sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count, const sab_mixture_options *options, sab_sizes **sizes);
-sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count, const sab_mixture_options *options, sab_sizes **mixture);
-size_t sab_mixture_source_count(const sab_sizes *sizes);
 typedef struct sab_mixture_source {
  size_t struct_size;
  const char *name;
@@ -706,13 +710,13 @@ typedef struct sab_mixture_source {
  uint64_t epoch_samples;
 } sab_mixture_source;
 sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch, sab_mixture_source *source);
-sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source, size_t *row);
 sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts, size_t count);
 typedef struct sab_mixture_report {
  size_t struct_size;
  uint64_t samples;
  uint64_t distinct;
  uint64_t most;
+ uint64_t together;
  double total;
  double padded_total;
  double padding;
@@ -728,17 +732,18 @@ typedef struct sab_histogram_info {
  uint64_t entries;
  double total;
  size_t columns;
+ const char *const *column_names;
  size_t sources;
  uint64_t fingerprint;
+ const double *entry_sizes;
+ const uint64_t *entry_counts;
+ const uint32_t *entry_sources;
 } sab_histogram_info;
 sab_status sab_histogram_new(sab_histogram **histogram);
-sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes);
-sab_status sab_histogram_number(sab_histogram *histogram, const sab_sizes *sizes, uint64_t *numbers);
+sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes, uint64_t *numbers);
 sab_status sab_histogram_merge(sab_histogram *histogram, const sab_histogram *other);
 sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_histogram *other);
 sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info);
-sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes, const uint64_t **counts, const uint32_t **sources);
-const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column);
 sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer, size_t capacity, size_t *size);
 sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram);
 void sab_histogram_free(sab_histogram *histogram);
@@ -845,10 +850,6 @@ sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch,
 sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_step_in_chunks_options *options);
 void sab_memory_guard_free(sab_memory_guard *guard);
-typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
-sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
-sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
 /* sab/stream.h, provisional */
 enum {
  SAB_RECORD_BYTES = 0,
@@ -860,6 +861,8 @@ enum {
  SAB_ON_ERROR_SKIP = 1,
  SAB_MIX_UNTIL_FIRST = 0,
  SAB_MIX_UNTIL_ALL = 1,
+ SAB_SHUFFLE_BLOCKS = 0,
+ SAB_SHUFFLE_BUFFER = 1,
 };
 typedef struct sab_stream sab_stream;
 typedef int32_t sab_record_kind;
@@ -893,7 +896,6 @@ typedef struct sab_list_stream_options {
  uint64_t world_size;
 } sab_list_stream_options;
 sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
-sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options, sab_stream **stream);
 typedef struct sab_source_functions {
  size_t struct_size;
  void *ctx;
@@ -934,7 +936,6 @@ typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_re
 sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial, const sab_object_functions *objects, sab_stream **stream);
 typedef struct sab_random sab_random;
 double sab_random_real(sab_random *random);
-uint64_t sab_random_below(sab_random *random, uint64_t limit);
 uint64_t sab_random_bits(sab_random *random, uint32_t bits);
 typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record, sab_record *made);
 sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed, const sab_object_functions *objects, sab_stream **stream);
@@ -952,8 +953,8 @@ sab_status sab_mix_stream_new(sab_stream *const *sources, size_t count, const sa
 sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
 sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
 sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
-sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size, uint64_t seed, sab_stream **stream);
-sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size, uint64_t seed, sab_stream **stream);
+typedef int32_t sab_stream_shuffle;
+sab_status sab_shuffle_stream_new(sab_stream *source, sab_stream_shuffle shuffle, uint64_t size, uint64_t seed, sab_stream **stream);
 typedef struct sab_readahead_stream_options {
  size_t struct_size;
  uint64_t read_ahead;
@@ -986,8 +987,6 @@ typedef struct sab_pack_stream_options {
  void (*release)(void *ctx);
 } sab_pack_stream_options;
 sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);
-sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
-sab_status sab_sampler_get_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
 /* sab/group.h, provisional */
 enum {
@@ -1033,7 +1032,6 @@ typedef struct sab_grouping_dimension {
 sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
 sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
-sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
 typedef struct sab_grouping_view {
  size_t struct_size;
  size_t samples;
@@ -1093,7 +1091,6 @@ typedef struct sab_cache_options {
  uint64_t file_mode;
 } sab_cache_options;
 sab_status sab_cache_new(const char *url, const sab_cache_options *options, sab_cache **cache);
-const char *sab_cache_url(const sab_cache *cache);
 sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
 sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
@@ -1122,6 +1119,7 @@ typedef struct sab_cache_stats {
  uint64_t bytes_read;
  uint64_t bytes_written;
  uint64_t buffered;
+ const char *url;
 } sab_cache_stats;
 sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
 const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
@@ -1129,15 +1127,13 @@ void sab_cache_value_free(sab_cache_value *value);
 void sab_cache_free(sab_cache *cache);
 /* sab/torch.h, provisional */
 struct DLManagedTensor;
-sab_status sab_torch_open(const char *path);
 typedef struct sab_torch_info {
  size_t struct_size;
  const char *torch_version;
  const char *component_path;
  int32_t cuda_devices;
 } sab_torch_info;
-sab_status sab_torch_get_info(sab_torch_info *info);
-sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
+sab_status sab_torch_open(const char *path, sab_torch_info *info);
 sab_status sab_torch_indices_new(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
 typedef struct sab_torch_store sab_torch_store;
 sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
@@ -1149,18 +1145,16 @@ typedef struct sab_torch_leaf {
  size_t struct_size;
  const char *path;
  const char *signature;
- struct DLManagedTensor *const *dlpack;
  struct sab_torch_tensor *const *tensors;
  sab_pad_rule padding;
  double value;
- struct DLManagedTensor *value_dlpack;
  struct sab_torch_tensor *value_tensor;
 } sab_torch_leaf;
 sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection);
-sab_status sab_torch_collection_get_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
-sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
-sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples);
-sab_status sab_torch_collection_get_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
+sab_status sab_torch_collection_lengths_new(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
+sab_status sab_torch_collection_grouped_new(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
+sab_status sab_torch_collection_ungrouped_new(const sab_torch_collection *collection, sab_torch_collection **samples);
+sab_status sab_torch_collection_outputs_new(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
 typedef struct sab_torch_collection_info {
  size_t struct_size;
  uint64_t samples;
@@ -1168,8 +1162,6 @@ typedef struct sab_torch_collection_info {
  uint64_t leaves;
 } sab_torch_collection_info;
 sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
-sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
 sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
 sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
-sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
 void sab_torch_collection_free(sab_torch_collection *collection);

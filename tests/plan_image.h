@@ -12,7 +12,8 @@
 /// `hash(data, size)` is XXH3.
 template <class Hash>
 void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
-    constexpr std::size_t header_bytes = 336, first_checksum = 288, page = 4096;
+    constexpr std::size_t header_bytes = 352, first_checksum = 296, page = 4096,
+                          pages = 6;  // the first section with pages
     if (image.size() < header_bytes) return;
     const auto at = [&](std::size_t offset, auto number) {
         std::memcpy(&number, &image[offset], sizeof number);
@@ -23,8 +24,8 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
         std::memcpy(&image[place], &checksum, sizeof checksum);
     };
     const bool counted = std::memcmp(image.data(), "SABCPLN", 8) == 0;
-    const uint64_t columns = at(272, uint32_t{}), has_ids = at(276, uint32_t{}),
-                   samples = at(72, uint64_t{}), buckets = at(56, uint64_t{}),
+    const uint64_t columns = at(280, uint32_t{}), has_ids = at(284, uint32_t{}),
+                   samples = at(80, uint64_t{}), buckets = at(56, uint64_t{}),
                    distinct = at(48, uint64_t{}), runs = at(64, uint64_t{});
     const bool coded = columns > 1 || has_ids != 0;
     const uint64_t offset_bytes = counted ? 8 : 4, in_order = counted ? runs : samples;
@@ -33,6 +34,7 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
                                  {at(40, uint64_t{}), 48},
                                  {buckets, 56},
                                  {buckets * 6 * columns, 8},
+                                 {at(72, uint64_t{}), 24},
                                  {distinct, 8},
                                  {!coded    ? distinct + 1
                                   : counted ? runs + 1
@@ -42,9 +44,9 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
                                  {coded ? in_order * columns : 0, 4}};
     std::size_t end = header_bytes, first_page = 0, section = 0;
     for (const auto& [count, bytes] : items) {
-        if (section == 5) first_page = end;
+        if (section == pages) first_page = end;
         if (count > (image.size() - end) / bytes) break;
-        if (section < 5) set(first_checksum + 8 * section, end, end + count * bytes);
+        if (section < pages) set(first_checksum + 8 * section, end, end + count * bytes);
         end += count * bytes;
         ++section;
     }
@@ -55,7 +57,7 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
             set(place, begin, next);
             begin = next;
         }
-        set(first_checksum + 8 * 5, end, place);
+        set(first_checksum + 8 * pages, end, place);
     }
     set(16, 24, header_bytes);
 }

@@ -29,8 +29,6 @@ extern "Python" int32_t sab_py_trial(void *ctx, uint64_t count, double length);
 extern "Python" int32_t sab_py_chunk(void *ctx, uint64_t first, uint64_t count, double weight);
 extern "Python" int32_t sab_py_batch(void *ctx, const sab_batch *batch);
 extern "Python" int32_t sab_py_reduce(void *ctx, int64_t *values, size_t count);
-extern "Python" int32_t sab_py_increase(void *ctx, uint64_t epoch, uint64_t current, int64_t
-    *increase);
 extern "Python" int32_t sab_py_device_reset(void *ctx);
 extern "Python" int32_t sab_py_device_current(void *ctx, int64_t *bytes);
 extern "Python" int32_t sab_py_device_peak(void *ctx, int64_t *bytes);

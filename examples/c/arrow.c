@@ -54,7 +54,9 @@ int main(void) {
         array.release(&array);
         return 1;
     }
-    printf("%s\n", sab_sizes_description(sizes));
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    sab_sizes_get_info(sizes, &info);
+    printf("%s\n", info.description);
     struct ArrowArrayStream stream;
     sab_sampler_options ranks = SAB_SAMPLER_OPTIONS_INIT;
     ranks.world_size = 2;

@@ -28,7 +28,7 @@ static int32_t crop(void *ctx, sab_random *random, const sab_record *line, sab_r
     const char *text = line->data;
     (void)ctx;
     if (line->length < 40 || sab_random_real(random) > 0.1) return 0;
-    made->length = 40 + sab_random_below(random, line->length - 39);
+    made->length = 40 + (size_t)(sab_random_real(random) * (double)(line->length - 39));
     while (made->length < line->length && text[made->length] != ' ') ++made->length;
     return 0;
 }
@@ -71,10 +71,10 @@ static sab_stream *pipeline(char **chunks, int count, uint64_t rank, uint64_t wo
     batches.budget_count = 1;
     batches.carry_over = 1;
     sab_stream *s = NULL;
-    check(sab_list_stream_new(names, (size_t)count, &order, &s)); /* 1: chunks */
-    check(sab_files_stream_new(s, NULL, &s));                     /* 2: their lines */
-    check(sab_prefetch_stream_new(s, 10000, &s));                 /* 3: read in a thread */
-    check(sab_block_shuffle_stream_new(s, 100000, 2, &s));        /* 4: shuffled in blocks */
+    check(sab_list_stream_new(names, (size_t)count, &order, &s));        /* 1: chunks */
+    check(sab_files_stream_new(s, NULL, &s));                            /* 2: their lines */
+    check(sab_prefetch_stream_new(s, 10000, &s));                        /* 3: read in a thread */
+    check(sab_shuffle_stream_new(s, SAB_SHUFFLE_BLOCKS, 100000, 2, &s)); /* 4: shuffled in blocks */
     check(sab_recurrent_stream_new(s, number, NULL, NULL, NULL, NULL, &s)); /* 5: numbered */
     check(sab_random_map_stream_new(s, crop, NULL, NULL, 3, NULL, &s)); /* 6: cropped by chance */
     /* 7: measured, in two threads */

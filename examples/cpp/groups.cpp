@@ -9,7 +9,7 @@
 #include <random>
 
 int main() {
-    if (sab_torch_open(nullptr) != SAB_OK)
+    if (sab_torch_open(nullptr, nullptr) != SAB_OK)
         return std::fprintf(stderr, "%s\n", sab_last_error_message()), 1;
     std::mt19937 random(1);
     // lengths 1, 4, 16, 64, each as often as it is short

@@ -64,7 +64,7 @@ int main() {
     std::vector<int32_t> tokens(10000);
     for (int32_t& length : tokens) length = 4 + std::min(lengths(draw), 150);
 
-    check(sab_torch_open(nullptr));
+    check(sab_torch_open(nullptr, nullptr));
     sab_probe_options device = SAB_PROBE_OPTIONS_INIT;
     device.total_bytes = total_bytes;
     sab_probe* probe = nullptr;

@@ -283,7 +283,7 @@ sab.lib = setmetatable({}, {__index = function(lib, name)
   local call = name:find("_free$") and destructor(name) or checked(name, parameters)
   if has_callbacks then jit.off(call) end
   wrappers[name] = call
-  if name:find("_stream_new$") or name == "sab_readahead_sampler_new" then call = stream_constructor(name, parameters, call) end
+  if name:find("_stream_new$") then call = stream_constructor(name, parameters, call) end
   if name == "sab_log_set_callback" then
     call = function(log) assert(log == nil, "callback: must be nil: lines come from threads of the library, where Lua cannot run") end
   end

@@ -144,7 +144,7 @@ typedef struct sab_balanced_options {
  * several budgets ends when any of them is used.
  *
  * A batch is a micro-batch in one row (SAB_LAYOUT_ROW). `world_size` times `micro_batches` of the
- * sampler's options is at most 2^20. `costliest_first` is not used. `last_step` says how samples
+ * sampler's options is at most 2^20. `costliest_first` must be 0. `last_step` says how samples
  * that fill no step are treated: they are the last step (SPLIT), are left out (DROP), or are filled
  * up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last
  * step is empty when there are fewer samples than micro-batches; its loss weight is 0. A step is

@@ -109,14 +109,6 @@ typedef struct sab_cache_options {
 SAB_API sab_status sab_cache_new(const char *url, const sab_cache_options *options,
                                  sab_cache **cache) SAB_NOEXCEPT;
 
-/** The URL of the cache, for other processes: with passwords; for a file the absolute path without
- * symlinks; for "redis-server:" the URL of the started server.
- *
- * @param cache  a handle
- * @return belongs to the cache; "" for NULL
- */
-SAB_API const char *sab_cache_url(const sab_cache *cache) SAB_NOEXCEPT;
-
 /** Reads the value of a key.
  *
  * @param cache     a handle
@@ -246,6 +238,9 @@ typedef struct sab_cache_stats {
     uint64_t bytes_read;    /**< of values found */
     uint64_t bytes_written; /**< of values written */
     uint64_t buffered;      /**< values in the buffer now */
+    /** of the cache, for other processes: with passwords; for a file the absolute path without
+     *  symlinks; for "redis-server:" that of the started server. Belongs to the cache */
+    const char *url;
 } sab_cache_stats;
 #define SAB_CACHE_STATS_INIT {sizeof(sab_cache_stats)}
 

@@ -192,21 +192,21 @@ typedef struct sab_bagua_options {
     size_t struct_size;
     /** 1: steps by complexity, the least complex first; 0 (default): in another order each epoch */
     int32_t no_shuffle;
-    /** 1: samples (batch sampler: batches) that do not fill the last step of all ranks are left
-     *  out. 0 (default): the last step is filled with the least complex samples (batch sampler: the
-     *  rank's first batches) again */
+    /** 1: samples that do not fill the last step of all ranks are left out; with batches of
+     * variable size, batches. 0 (default): the last step is filled with the least complex samples
+     * again; with batches of variable size, with the rank's first batches */
     int32_t drop_last;
     /** where steps are shuffled: noise added to the complexities before they are sorted, as a share
      * of their range. 0 (default): the best balance, 1: the most random order */
     double random_level;
-    /** successive samples of a rank in a batch; 0: 1. Refused by the batch sampler */
+    /** successive samples of a rank in a batch; 0: 1. Not with `limit` and `make_batches` */
     uint64_t batch_size;
-    /** batch sampler without `make_batches`: a batch closes before its complexities would sum to
-     *  more; finite, above 0. 0: not set */
+    /** batches of variable size: a batch closes before its complexities would sum to more; finite,
+     *  above 0. 0: not given */
     double limit;
-    /** batch sampler: makes the batches; called once for each rank by the constructor, and whenever
-     *  an epoch or another number of ranks begins (sab_sampler_set_epoch(),
-     *  sab_sampler_state_restore()). NULL: `limit` makes the batches */
+    /** batches of variable size, instead of `limit`: makes them; called once for each rank by the
+     *  constructor, and whenever an epoch or another number of ranks begins
+     *  (sab_sampler_set_epoch(), sab_sampler_state_restore()). NULL */
     sab_make_batches_fn make_batches;
     /** passed to `make_batches`, until the sampler is freed */
     void *make_batches_ctx;
@@ -228,40 +228,26 @@ typedef struct sab_bagua_options {
  * sample. Noise of a range of 2^28 or more is drawn as current versions of torch do; versions up to
  * 1.13 drew ranges below 2^32 differently.
  *
+ * With `limit` or `make_batches` it gives the batches of `LoadBalancingDistributedBatchSampler`: of
+ * variable size, the same number on each rank. The samples of each rank, assigned as above without
+ * `drop_last`, are made into batches. Ranks with fewer batches than others repeat their first ones.
+ * With `drop_last` the other ranks leave out their last ones instead. Both follow the original's
+ * documentation. Its code differs in two ways: its `drop_last` leaves out nothing and lengthens the
+ * ranks, and a rank that lacks more batches than it has stays short, while here it repeats them
+ * several times. Keeps 32 bytes a batch in addition.
+ *
  * @param complexity  complexity of each sample; read during the call only
- * @param balancing   NULL: the defaults. Fields of the batch sampler must be 0
- * @param options     seed, epoch, ranks; NULL: as for all samplers. `costliest_first` is not used.
- *     At most 2^20 ranks
+ * @param balancing   NULL: the defaults
+ * @param options     seed, epoch, ranks; NULL: as for all samplers. `costliest_first` must be 0. At
+ *     most 2^20 ranks
  * @param sampler     the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;
+ *     SAB_E_CALLBACK when `make_batches` failed
  */
 SAB_API sab_status sab_bagua_sampler_new(const sab_sizes *complexity,
                                          const sab_bagua_options *balancing,
                                          const sab_sampler_options *options, sab_sampler **sampler)
     SAB_NOEXCEPT;
-
-/** The batches of Bagua's `LoadBalancingDistributedBatchSampler`: of variable size, the same number
- * on each rank.
- *
- * The samples of each rank, as sab_bagua_sampler_new() assigns them without `drop_last`, are made
- * into batches. Ranks with fewer batches than others repeat their first ones. With `drop_last` the
- * other ranks leave out their last ones instead. Both follow the original's documentation. Its code
- * differs in two ways: its `drop_last` leaves out nothing and lengthens the ranks, and a rank that
- * lacks more batches than it has stays short, while here it repeats them several times.
- *
- * Keeps 32 bytes a batch in addition.
- *
- * @param complexity  complexity of each sample; read during the call only
- * @param balancing   either `make_batches` or `limit` must be set; `batch_size` must be 0
- * @param options     as for sab_bagua_sampler_new()
- * @param sampler     the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;
- *     SAB_E_CALLBACK when `make_batches` failed
- */
-SAB_API sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity,
-                                               const sab_bagua_options *balancing,
-                                               const sab_sampler_options *options,
-                                               sab_sampler **sampler) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

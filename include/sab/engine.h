@@ -23,7 +23,7 @@
  * size if they are equal in all columns. A plan orders samples of the same size by index,
  * so the sample with the number k within a size is the k-th by index, from 0. The
  * partitions are in a fixed order, and the samples of a partition, too. A task then numbers its
- * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
+ * samples with sab_histogram_add(), which begins with the merged histogram of the partitions
  * before its own.
  *
  * # Mixtures
@@ -84,15 +84,32 @@ extern "C" {
  * time may use a histogram that changes. */
 typedef struct sab_histogram sab_histogram;
 
-/** What a histogram has. */
+/** What a histogram has. Its arrays and texts belong to the histogram, and are valid until it is
+ * changed or freed. */
 typedef struct sab_histogram_info {
-    size_t struct_size;   /**< set by SAB_HISTOGRAM_INFO_INIT */
-    uint64_t samples;     /**< number of samples */
-    uint64_t entries;     /**< number of distinct sizes; of a mixture over all sources */
-    double total;         /**< sum of the sizes of the samples, over all columns */
-    size_t columns;       /**< number of columns; 0 if nothing was added */
-    size_t sources;       /**< number of sources of the mixture; 0 if the sizes are no mixture */
-    uint64_t fingerprint; /**< equal only for equal histograms */
+    /** set by SAB_HISTOGRAM_INFO_INIT */
+    size_t struct_size;
+    /** number of samples */
+    uint64_t samples;
+    /** number of distinct sizes; of a mixture over all sources. They are in ascending order of
+     *  source, then of the size in each column */
+    uint64_t entries;
+    /** sum of the sizes of the samples, over all columns */
+    double total;
+    /** number of columns; 0 if nothing was added */
+    size_t columns;
+    /** one for each column; NULL: they have no names */
+    const char *const *column_names;
+    /** number of sources of the mixture; 0 if the sizes are no mixture */
+    size_t sources;
+    /** equal only for equal histograms */
+    uint64_t fingerprint;
+    /** `columns` sizes for each entry */
+    const double *entry_sizes;
+    /** number of samples of each entry. 0 only in the histogram of an epoch */
+    const uint64_t *entry_counts;
+    /** source of each entry; NULL if the sizes are no mixture */
+    const uint32_t *entry_sources;
 } sab_histogram_info;
 #define SAB_HISTOGRAM_INFO_INIT {sizeof(sab_histogram_info)}
 
@@ -107,21 +124,13 @@ SAB_API sab_status sab_histogram_new(sab_histogram **histogram) SAB_NOEXCEPT;
  *
  * @param histogram  a handle
  * @param sizes      read during the call only
+ * @param numbers    filled on SAB_OK with the number of each sample within its entry: how many
+ *     samples of the same entry were in the histogram before it. NULL: not wanted
  * @return SAB_OK; SAB_E_ARGUMENT for sizes that break a rule, and for more than
  *     2^48 samples; SAB_E_MISMATCH for other columns, names or sources
  */
-SAB_API sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes) SAB_NOEXCEPT;
-
-/** Adds samples and tells the number of each within its entry: how many samples of the same entry
- * were in the histogram before it.
- *
- * @param histogram  a handle
- * @param sizes      read during the call only
- * @param numbers    filled on SAB_OK with a number for each sample of `sizes`
- * @return as for sab_histogram_add()
- */
-SAB_API sab_status sab_histogram_number(sab_histogram *histogram, const sab_sizes *sizes,
-                                        uint64_t *numbers) SAB_NOEXCEPT;
+SAB_API sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes,
+                                     uint64_t *numbers) SAB_NOEXCEPT;
 
 /** Adds the samples of another histogram. The order of several merges does not matter: the result
  * has the same bytes.
@@ -149,33 +158,6 @@ SAB_API sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_hi
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info)
-    SAB_NOEXCEPT;
-
-/** Shows the entries, in ascending order of source, then of the size in each column.
- *
- * The arrays belong to the histogram and stay valid until it is changed or freed.
- *
- * @param histogram  a handle
- * @param sizes      filled on SAB_OK: sab_histogram_info.columns sizes for each entry; NULL is
- *     ignored
- * @param counts     filled on SAB_OK: the number of samples of each entry, at least 1; NULL is
- *     ignored
- * @param sources    filled on SAB_OK: the source of each entry, or NULL if the sizes are no
- *     mixture; NULL is ignored
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes,
-                                             const uint64_t **counts, const uint32_t **sources)
-    SAB_NOEXCEPT;
-
-/** Name of a column of the sizes.
- *
- * @param histogram  a handle
- * @param column     below sab_histogram_info.columns
- * @return the name, which is valid until the histogram is changed or freed; NULL for a column
- * without a name, and for one that does not exist
- */
-SAB_API const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column)
     SAB_NOEXCEPT;
 
 /** Copies the histogram as bytes. Equal histograms have equal bytes. Format: docs/formats.md.
@@ -236,7 +218,8 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
  * there may be 4,294,967,295.
  *
  * @param histogram  of one data set, or of an epoch of a mixture; read during the call only
- * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
+ * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` at most
+ *     1
  * @param plan       the new handle; free with sab_plan_free()
  * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for a mixture without an epoch and for
  *     `separate_by`

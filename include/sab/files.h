@@ -18,7 +18,7 @@ extern "C" {
 typedef int32_t sab_missing_rule;
 /** refuse the file; the message has the number of the line */
 #define SAB_MISSING_REFUSE 0
-/** leave the record out; sab_sizes_description() says how many were left out */
+/** leave the record out; sab_sizes_info.description says how many were left out */
 #define SAB_MISSING_SKIP 1
 
 /** How a file is read. */
@@ -43,7 +43,7 @@ typedef struct sab_sizes_file_options {
     /** the size of a text: SAB_TEXT_BYTES (default), SAB_TEXT_WORDS, SAB_TEXT_VALUE or
      *  SAB_TEXT_ALL_BYTES */
     sab_text_unit text_unit;
-    /** SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
+    /** JSON lines only: SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
     sab_missing_rule missing;
     /** reports how many bytes were read, of how many (0 if that is not known), and may cancel; NULL
      *  for none */
@@ -52,8 +52,8 @@ typedef struct sab_sizes_file_options {
     void *progress_ctx;
     /** 1: indexes and `.npy` files are read into memory; 0 (default): they are mapped */
     int32_t copy;
-    /** what becomes of null in a field of JSON lines: SAB_NULLS_REFUSE (default) or SAB_NULLS_ZERO
-     */
+    /** JSON lines only: what becomes of null in the field: SAB_NULLS_REFUSE (default) or
+     *  SAB_NULLS_ZERO */
     sab_null_rule nulls;
 } sab_sizes_file_options;
 #define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options)}
@@ -73,7 +73,7 @@ typedef struct sab_sizes_file_options {
  * have NaN, integers of any length and half surrogate pairs. An object around the field that is
  * null makes the field null.
  *
- * sab_sizes_description() says how the file was read. Text whose first line is a number holds
+ * sab_sizes_info.description says how the file was read. Text whose first line is a number holds
  * sizes; a later line that is no number is an error. Text with a name and a number on each line is
  * refused unless the file has a name of Kaldi. Text with a number on each line but the first is
  * refused, too. `format` says how to read them. Files of other formats, and text with NUL bytes or

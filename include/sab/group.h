@@ -81,7 +81,7 @@ typedef struct sab_thresholds_info {
     uint64_t even;
     /** searches that returned to the thresholds of two steps before ("repeated") */
     uint64_t repeated;
-    /** searches ended by `tolerate` ("could not tolerate") */
+    /** searches ended by `patience` ("could not tolerate") */
     uint64_t not_tolerated;
     /** searches that ended at the shortest or longest length ("extreme") */
     uint64_t extreme;
@@ -166,7 +166,7 @@ SAB_API sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t s
 /** Groups given as the samples of each, in an order that is kept.
  *
  * @param indices   the samples of the first group, then those of the second, ...: each sample
- *     exactly once; may be NULL when there are none
+ *     exactly once; NULL: 0, 1, 2, ...
  * @param counts    samples of each group, any of them 0; may be NULL when there are no groups
  * @param groups    number of `counts`, at most 4,294,967,295
  * @param grouping  the new handle; free with sab_grouping_free()
@@ -174,16 +174,6 @@ SAB_API sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t s
  */
 SAB_API sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts,
                                               size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
-
-/** Groups of consecutive samples; with one count, all samples in one group.
- *
- * @param counts    samples of each group, any of them 0; may be NULL when there are no groups
- * @param groups    number of `counts`, at most 4,294,967,295
- * @param grouping  the new handle; free with sab_grouping_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups,
-                                                sab_grouping **grouping) SAB_NOEXCEPT;
 
 /** Contents of a grouping. The arrays belong to the grouping and are valid as long as it. */
 typedef struct sab_grouping_view {

@@ -370,8 +370,16 @@ typedef struct sab_memory_model_info {
     uint32_t degree;
     /** features of a batch */
     size_t feature_count;
-    /** terms kept */
+    /** the name of each feature but the first, which are the columns of a batch; NULL: they have no
+     *  names. These texts and the numbers below belong to the handle */
+    const char *const *column_names;
+    /** terms kept: term i is coefficients[i] * product of feature[j]^powers[i * feature_count + j]
+     */
     size_t term_count;
+    /** one for each term */
+    const double *coefficients;
+    /** `term_count` rows of `feature_count` */
+    const uint32_t *powers;
     /** number of measurements */
     uint64_t measurements;
     /** bytes of an empty batch: parameters, optimizer, ... */
@@ -423,27 +431,6 @@ SAB_API sab_status sab_memory_model_fit_new(const double *features, size_t count
  */
 SAB_API sab_status sab_memory_model_get_info(const sab_memory_model *model,
                                              sab_memory_model_info *info) SAB_NOEXCEPT;
-
-/** One term: coefficient * product of feature[i]^powers[i].
- *
- * @param model        a handle
- * @param index        below sab_memory_model_info.term_count
- * @param coefficient  filled
- * @param powers       room for as many numbers as there are features
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index,
-                                             double *coefficient, uint32_t *powers) SAB_NOEXCEPT;
-
-/** Name of a column of a model.
- *
- * @param model   a handle
- * @param column  from 0: that of the feature column + 1
- * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
- *     does not exist
- */
-SAB_API const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column)
-    SAB_NOEXCEPT;
 
 /** Predicts.
  *

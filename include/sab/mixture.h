@@ -88,11 +88,17 @@ typedef int32_t sab_mixture_unit;
 /** of the sum of the sizes, over all columns */
 #define SAB_MIXTURE_SIZE 1
 
-/** Proportions of the sources. At most one of `repeats`, `proportions` and `temperature` is given;
- * without any of them each source has 1 repeat. */
+/** Sources and their proportions. At most one of `repeats`, `proportions` and `temperature` is
+ * given; without any of them each source has 1 repeat. */
 typedef struct sab_mixture_options {
     /** set by SAB_MIXTURE_OPTIONS_INIT */
     size_t struct_size;
+    /** the source of each sample of a single data set, at least 0. The sources are the ids that
+     * there are, in ascending order, or `all_sources`. Read during the call. NULL: each data set is
+     * one */
+    const int64_t *ids;
+    /** number of `ids`: that of the samples, or 0 */
+    size_t id_count;
     /** repeats of each source: finite, at least 0, not all 0. Read during the call. NULL */
     const double *repeats;
     /** number of `repeats`: that of the sources, or 0 */
@@ -124,20 +130,20 @@ typedef struct sab_mixture_options {
     uint64_t seed;
     /** the ids of the sources of all ranks, ascending, at least 0: the sizes are then those of one
      *  shard, in which a source may have no sample. Only sab_sharded_sampler_new() makes batches of
-     *  such a mixture. The sources of sab_mixture_new() have these ids. Read during the call. NULL
-     */
+     *  such a mixture. Without `ids` the sources have these ids. Read during the call. NULL */
     const int64_t *all_sources;
-    /** number of `all_sources`: for sab_mixture_new() that of the sources, or 0 */
+    /** number of `all_sources`: without `ids` that of the sources, or 0 */
     size_t all_source_count;
 } sab_mixture_options;
 #define SAB_MIXTURE_OPTIONS_INIT {sizeof(sab_mixture_options)}
 
 /** Makes a mixture of several data sets. The index of a sample is its position among the samples of
  * the first source, then those of the second, and so on. The ids of the sources are 0, 1 and so on.
+ * With `ids` it is a mixture of one data set, whose samples have the ids of their sources.
  *
  * @param sources  sizes with the same columns, which may be freed afterwards. What they borrow from
  *     the caller is copied
- * @param count    number of sources, 1 to SAB_MAX_SOURCES
+ * @param count    number of sources, 1 to SAB_MAX_SOURCES; 1 with `ids`
  * @param options  NULL: 1 repeat each
  * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options that break a rule, a source without samples where
@@ -147,32 +153,11 @@ SAB_API sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count
                                    const sab_mixture_options *options, sab_sizes **sizes)
     SAB_NOEXCEPT;
 
-/** Makes a mixture of one data set whose samples have the id of their source. The sources are the
- * ids that there are, in ascending order, or `all_sources`.
- *
- * @param sizes    may be freed afterwards. What they borrow from the caller is copied
- * @param ids      the source of each sample, at least 0; read during the call
- * @param count    number of `ids`: that of the samples
- * @param options  as for sab_mixture_new()
- * @param mixture  the new handle; free with sab_sizes_free()
- * @return as sab_mixture_new()
- */
-SAB_API sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count,
-                                        const sab_mixture_options *options, sab_sizes **mixture)
-    SAB_NOEXCEPT;
-
-/** Number of sources.
- *
- * @param sizes  a handle
- * @return the number of sources; 0 for sizes that are no mixture, and NULL
- */
-SAB_API size_t sab_mixture_source_count(const sab_sizes *sizes) SAB_NOEXCEPT;
-
 /** A source of a mixture in an epoch. */
 typedef struct sab_mixture_source {
     size_t struct_size;     /**< set by SAB_MIXTURE_SOURCE_INIT */
     const char *name;       /**< belongs to the handle of the mixture */
-    int64_t id;             /**< of sab_mixture_flat_new(), else its number */
+    int64_t id;             /**< of `ids` or `all_sources`, else its number */
     uint64_t samples;       /**< in the source */
     double repeat;          /**< of the epoch; 0 with `all_sources`: it depends on all shards */
     uint64_t epoch_samples; /**< that the epoch takes from it, with repeats; 0 as `repeat` */
@@ -182,24 +167,13 @@ typedef struct sab_mixture_source {
 /** Facts of a source.
  *
  * @param sizes   a mixture
- * @param index   below sab_mixture_source_count()
+ * @param index   below sab_sizes_info.sources
  * @param epoch   the epoch
  * @param source  filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch,
                                           sab_mixture_source *source) SAB_NOEXCEPT;
-
-/** Where a sample is.
- *
- * @param sizes   a mixture
- * @param index   below sab_sizes_count()
- * @param source  filled on SAB_OK: the number of the source, below sab_mixture_source_count()
- * @param row     filled on SAB_OK: which of the samples of that source it is, from 0
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source,
-                                      size_t *row) SAB_NOEXCEPT;
 
 /** How often each sample appears in an epoch.
  *
@@ -218,6 +192,7 @@ typedef struct sab_mixture_report {
     uint64_t samples;    /**< in the batches, with repeats. One that is cut counts once */
     uint64_t distinct;   /**< different samples among them */
     uint64_t most;       /**< how often the sample appears that appears most often */
+    uint64_t together;   /**< of `samples`: those whose batch has the same sample again */
     double total;        /**< sum of their sizes, over all columns */
     double padded_total; /**< what they take up. Of a row the room that is left is shared out by
                             the sizes of its samples */

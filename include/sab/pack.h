@@ -104,7 +104,7 @@ typedef struct sab_packed_options {
     sab_oversize oversize;
     /** FIRST_FIT: number of bins open at the same time, 1 to 1,048,576. When another one is needed,
      *  the oldest is closed. A full bin is closed at once. Several columns: number of samples that
-     *  a row is chosen from. 0: 256 bins, 1,000 samples */
+     *  a row is chosen from. 0: 256 bins, 1,000 samples. Others have no window: 0 */
     uint64_t window;
     /** the cost of a bin, which is a row (sab/cost.h). Read during the call; callbacks are called
      *  once for each distinct length in the bins, or for each sample of several columns. NULL: the
@@ -117,7 +117,9 @@ typedef struct sab_packed_options {
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
-    /** several columns: fillings of a row, of which the best is kept, at most 1,048,576. 0: 100 */
+    /** several columns only: fillings of a row, of which the best is kept, at most 1,048,576. 0:
+     * 100
+     */
     uint64_t tries;
 } sab_packed_options;
 #define SAB_PACKED_OPTIONS_INIT {sizeof(sab_packed_options)}

@@ -77,7 +77,8 @@ typedef int32_t sab_oversize;
 #define SAB_OVERSIZE_SINGLE 2
 
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
- * is used. Few need more than the first fields. */
+ * is used. Few need more than the first fields. Options that do not apply, and an array without its
+ * count, are refused. */
 typedef struct sab_plan_options {
     /** sizeof(sab_plan_options) */
     size_t struct_size;
@@ -98,8 +99,9 @@ typedef struct sab_plan_options {
      *  no limit. Samples so large that fewer of them fit a budget are left out as by
      *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
      *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
-     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
-     *  that are spread over ranks, and SAB_OVERSIZE_SINGLE */
+     *  SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for are
+     *  left out, with a log message; sab_sampler_get_skipped() lists them. Not for
+     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks */
     uint64_t min_batch_size;
     /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
      *  one a column; 0 of a column: as they are. NULL: as they are */
@@ -118,7 +120,8 @@ typedef struct sab_plan_options {
     /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
      *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
      *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach
-     * it. sab_plan_report.target_met and nearest_target report this */
+     * it. A tail that is left out counts as a batch. sab_plan_report.target_met and nearest_target
+     * report this */
     double padding_target;
     /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
      *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
@@ -128,7 +131,9 @@ typedef struct sab_plan_options {
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
      *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
-     *  a quarter more than the least found.
+     *  a quarter more than the least found. Samples padded to the same length are exchanged between
+     *  buckets. Where this makes up for it, buckets are smaller again, down to 4 batches: batch
+     *  mates then meet again no more often than in the larger buckets without exchange.
      *
      *  Small data, and few samples that are much longer than others, may have no room for so many.
      *  Buckets are then of any number of batches down to 1, or a tail only, where that saves more
@@ -138,7 +143,8 @@ typedef struct sab_plan_options {
      *  1.25 c or c + 1 batches (but for `max_shapes` and SAB_TAIL_DROP).
      *
      *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
-     *  as many batches; for that the buckets of the shortest samples may have fewer */
+     *  as many batches, unless larger buckets meet the target. The shortest samples may have
+     *  buckets of fewer batches for that */
     uint64_t bucket_batches;
     /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
      *  several columns each boundary is a corner, one number a column, and the corners are in the
@@ -191,10 +197,10 @@ typedef struct sab_bucket {
     size_t columns;              /**< number of columns of the sizes */
     const double *lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
-    const double *shortest;      /**< smallest size in it; 0 when it is empty */
-    const double *longest;       /**< largest size in it; 0 when it is empty */
+    const double *shortest;      /**< smallest size in it in some epoch; 0 when it is empty */
+    const double *longest;       /**< largest size in it in some epoch; 0 when it is empty */
     const double *padded_length; /**< `longest`, rounded up to `length_multiples` */
-    const double *total;         /**< sum of its sizes */
+    const double *total;         /**< sum of its sizes, before any exchange */
     double cost;                 /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;            /**< samples in it */
     uint64_t batch_size;         /**< samples in a full batch */
@@ -223,10 +229,15 @@ typedef struct sab_plan_info {
     uint64_t fingerprint;
     /** sum of the sizes of the samples not skipped, over all columns */
     double total;
-    /** number of budgets; see sab_plan_get_budget() */
+    /** limits of the budgets that the plan was made with, each in the unit of the budget's cost.
+     *  These numbers and the names belong to the handle */
+    const double *limits;
+    /** number of `limits` */
     size_t budget_count;
-    /** number of columns of the sizes; see sab_plan_column_name() */
+    /** number of columns of the sizes */
     size_t columns;
+    /** one for each column; NULL: they have no names */
+    const char *const *column_names;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info)}
 
@@ -250,25 +261,6 @@ SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) SAB_NOEXCEPT;
-
-/** One of the budgets that the plan was made with.
- *
- * @param plan   a handle
- * @param index  below sab_plan_info.budget_count
- * @param limit  filled on SAB_OK with the limit, in the unit of the budget's cost
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit)
-    SAB_NOEXCEPT;
-
-/** Name of a column of the sizes that the plan was made from.
- *
- * @param plan    a handle
- * @param column  below sab_plan_info.columns
- * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
- *     does not exist
- */
-SAB_API const char *sab_plan_column_name(const sab_plan *plan, size_t column) SAB_NOEXCEPT;
 
 /** One bucket, in ascending order of size; of several columns of the cost of a sample.
  *
@@ -416,10 +408,11 @@ typedef struct sab_plan_report {
      *  0: all batches alike, large: batches are homogeneous in size */
     double variance_ratio;
     /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
-     *  the plans met that were tried for it. 0 for a plan without a target */
+     *  the plans met that were tried for it. A plan for that target meets it. With `separate_by` it
+     *  is that of all ids together. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
-    uint64_t target_met;
+    int32_t target_met;
     /** number of columns */
     size_t columns;
     /** set by the caller: room for `total` of each column; NULL: not wanted */

@@ -135,10 +135,12 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * @param sizes       sizes of this rank's samples, may be empty or a mixture; with one column. Read
  *     during the call only
  * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
- *     on all ranks. `separate_by` is for mixtures only, whose costs may not be callbacks
+ *     on all ranks. With `min_batch_size` a rank with few samples in a bucket takes shorter ones,
+ *     too; what then has no room is left out, with a log message. `separate_by` is for mixtures
+ *     only, whose costs may not be callbacks
  * @param options     rank and world size (at most 2^20) are those of the shards; `seed`, `epoch`
- *     and `micro_batches` must be the same on all ranks; `last_step` and `costliest_first` are not
- *     used
+ *     and `micro_batches` must be the same on all ranks; `last_step` must be SAB_LAST_STEP_SPLIT
+ *     and `costliest_first` 0
  * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
  *     counts, and 16 bytes; not kept. With a mixture there are two more calls before the last one:
  *     with 8 bytes, and 6 for each sample of the largest shard. A rank that fails reports it in the

@@ -227,8 +227,8 @@ typedef struct sab_sampler_options {
     uint64_t micro_batches;
     /** SAB_LAST_STEP_SPLIT */
     sab_last_step last_step;
-    /** bucket order and packed order: the epoch begins with at least this many of the batches that
-     *  may cost most, so that a lack of memory shows early. 0 */
+    /** bucket order and packed order only: the epoch begins with at least this many of the batches
+     *  that may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
     /** bucket order: 0: of batches of nearly equal cost, those of like length form a micro-step. 1:
      *  a micro-step holds batches of all lengths */
@@ -247,9 +247,10 @@ typedef struct sab_sampler_options {
  * `balance`.
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
- * permutations (order version 3), so nothing is shuffled in memory. Batches of nearly equal cost
- * and like length form a micro-step. The smaller last batches of buckets are placed where they
- * change the balance of a step least.
+ * permutations (order version 3), so nothing is shuffled in memory. Samples that are padded to the
+ * same lengths and lie in several buckets are exchanged first, which changes neither padding nor
+ * the sizes of batches. Batches of nearly equal cost and like length form a micro-step. The smaller
+ * last batches of buckets are placed where they change the balance of a step least.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
@@ -416,10 +417,9 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
     SAB_NOEXCEPT;
 
 /** Lists the samples that the sampler leaves out because they are too large, by ascending size.
- * Samplers that read their samples while they are walked list those of the current epoch so far, in
- * the order in which they were read.
- *
- * The indices of a sampler of a stream are not known: each is -1.
+ * With `min_batch_size` those of the current epoch follow that no batch has room for: under a
+ * lowered budget, or where samples are spread over ranks. Samplers that read their samples while
+ * they are walked list those of the current epoch so far, in the order in which they were read.
  *
  * @param sampler   a handle
  * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0
@@ -465,9 +465,10 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * The samples of each bucket that no rank has taken yet are cut into new batches: into n / b,
  * rounded up, where n is their number. b is the number of samples of the bucket's padded length
  * that all limits pay for, and at most the plan's batch size. A limit that is raised again makes
- * larger batches of the samples that are left then. No sample is lost or repeated, and the samples
- * of a bucket keep their order. All ranks still take the same number of batches, and only the last
- * step is split. SAB_LAST_STEP_WRAP repeats batches of those that were left.
+ * larger batches of the samples that are left then. No sample is lost or repeated, but for those
+ * that sab_plan_options.min_batch_size has no room for. The samples of a bucket keep their order.
+ * All ranks still take the same number of batches, and only the last step is split.
+ * SAB_LAST_STEP_WRAP repeats batches of those that were left.
  *
  * In the sequential order the new batches stand where their first samples stood. In the bucket
  * order the batches of a step cost nearly the same again. Those of a mixture keep every source near
@@ -485,8 +486,9 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  *     whose cost is no callback, or without a budget
  * @param index    of the budget; below sab_plan_info.budget_count. 0 of a plan without a budget is
  *     the padded total
- * @param limit    in the unit of the budget's cost; finite, above its constant. 0, or more than the
- *     plan's own limit: the plan's own limit again
+ * @param limit    in the unit of the budget's cost; finite, above its constant. It must pay for
+ *     `min_batch_size` samples of a bucket. 0, or more than the plan's own limit: the plan's own
+ *     limit again
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another sampler and for a budget whose cost
  *     is a callback, which the plan does not keep
  */

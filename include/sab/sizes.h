@@ -8,14 +8,13 @@
  * - NaN        refused
  * - infinity   refused
  * - negative   refused
- * - zero       allowed. It costs as much as the smallest size above zero of the same sizes, or 1 if
- *   there is none. The reason: an empty sample takes a row of its batch, too
+ * - zero       allowed. It costs what the cost is for a length of 0: of a padded total nothing, so
+ *   a batch may have any number of them. They count as samples: a `max_batch_size` limits them, and
+ *   so does a cost with a term for each sample
  * - over 2^53  refused, since a double cannot hold it exactly
  *
  * Samples may have several sizes, such as the lengths of source and target, or height, width and
- * frames. Each is a column: see sab_sizes_columns_new(). In a sample of several columns a zero is
- * replaced as above only where the cost of the sample would be 0: the zero that then makes the
- * least cost above 0, or all zeros if no single one makes a cost.
+ * frames. Each is a column: see sab_sizes_columns_new().
  *
  * The error message names the column, the index and the value. At most 4,294,967,295 samples.
  *
@@ -66,6 +65,13 @@ typedef int32_t sab_text_unit;
 /** its bytes in UTF-8, also if all texts are numbers. Not for sab_text_size_stream_new() */
 #define SAB_TEXT_ALL_BYTES 4
 
+/** What becomes of nulls. */
+typedef int32_t sab_null_rule;
+/** refused, with the number of the row */
+#define SAB_NULLS_REFUSE 0
+/** counted as 0 */
+#define SAB_NULLS_ZERO 1
+
 /** Layout of the sizes in memory. */
 typedef struct sab_sizes_options {
     /** set by SAB_SIZES_OPTIONS_INIT */
@@ -115,13 +121,6 @@ SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *
                                           const sab_progress_options *options, sab_sizes **sizes)
     SAB_NOEXCEPT;
 
-/** What becomes of nulls. */
-typedef int32_t sab_null_rule;
-/** refused, with the number of the row */
-#define SAB_NULLS_REFUSE 0
-/** counted as 0 */
-#define SAB_NULLS_ZERO 1
-
 /** Joins the sizes of several handles: those of the first, then those of the second, and so on.
  * Nothing is copied. What the parts borrow must stay valid as long as the new handle.
  *
@@ -133,64 +132,57 @@ typedef int32_t sab_null_rule;
 SAB_API sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count,
                                       sab_sizes **sizes) SAB_NOEXCEPT;
 
-/** Which of the joined parts has a sample.
+/** Which of the joined parts, or of the sources of a mixture, has a sample.
  *
  * @param sizes  a handle
  * @param index  below sab_sizes_count()
- * @param part   filled on SAB_OK: index of the part in the arguments of sab_sizes_join_new(); 0 if
- *     the sizes were not joined
- * @param row    filled on SAB_OK: index of the sample in that part
+ * @param part   filled on SAB_OK: index of the part in the arguments of sab_sizes_join_new(); of a
+ *     mixture the number of the source; 0 of other sizes
+ * @param row    filled on SAB_OK: which of the samples of that part or source it is, from 0
  * @return SAB_OK; SAB_E_ARGUMENT for an index out of range
  */
 SAB_API sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t *part, size_t *row)
     SAB_NOEXCEPT;
 
-/** Gives sizes of one column a name, which messages, plans and reports use for it.
+/** Makes sizes of several columns, such as the lengths of source and target of each pair, or gives
+ * one column a name. Messages, plans and reports use the names. Nothing is copied. What the columns
+ * borrow must stay valid as long as the new handle.
  *
- * @param sizes  sizes of one column, which may be freed afterwards. What they borrow must stay
- *     valid as long as the new handle
- * @param name   1 to SAB_MAX_COLUMN_NAME bytes of UTF-8; copied
- * @param named  the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named)
-    SAB_NOEXCEPT;
-
-/** Makes sizes of several columns, such as the lengths of source and target of each pair. Nothing
- * is copied. What the columns borrow must stay valid as long as the new handle.
- *
- * @param columns  sizes of one column each, of the same number of samples; may be freed afterwards.
- *     Either all have a name and no two the same, or none has one
- * @param count    number of columns, 1 to SAB_MAX_COLUMNS
+ * @param columns  sizes of one column each, of the same number of samples; may be freed afterwards
+ * @param names    the name of each column, no two the same, each of 1 to SAB_MAX_COLUMN_NAME bytes
+ *     of UTF-8; copied. NULL: those that the columns have, which must be all of them or none
+ * @param count    number of `columns`, and of `names`, 1 to SAB_MAX_COLUMNS
  * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count,
-                                         sab_sizes **sizes) SAB_NOEXCEPT;
+SAB_API sab_status sab_sizes_columns_new(const sab_sizes *const *columns, const char *const *names,
+                                         size_t count, sab_sizes **sizes) SAB_NOEXCEPT;
 
-/** Number of columns.
- *
- * @param sizes  a handle; NULL has 0 columns
- * @return the number of columns
- */
-SAB_API size_t sab_sizes_column_count(const sab_sizes *sizes) SAB_NOEXCEPT;
+/** Facts of sizes. The texts belong to the handle. */
+typedef struct sab_sizes_info {
+    /** set by SAB_SIZES_INFO_INIT */
+    size_t struct_size;
+    /** number of samples */
+    size_t count;
+    /** number of columns */
+    size_t columns;
+    /** one for each column; NULL: they have no names */
+    const char *const *column_names;
+    /** number of sources of a mixture; 0 of other sizes */
+    size_t sources;
+    /** what the sizes were read from, such as "array of int32: 1,000 sizes". It is meant for
+     * people, and may change in any release */
+    const char *description;
+} sab_sizes_info;
+#define SAB_SIZES_INFO_INIT {sizeof(sab_sizes_info)}
 
-/** Name of a column.
+/** Facts of sizes.
  *
- * @param sizes   a handle
- * @param column  below sab_sizes_column_count()
- * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
- *     does not exist
+ * @param sizes  a handle
+ * @param info   filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API const char *sab_sizes_column_name(const sab_sizes *sizes, size_t column) SAB_NOEXCEPT;
-
-/** Text that says what the sizes were read from, such as "array of int32: 1,000 sizes". It is meant
- * for people, and may change in any release.
- *
- * @param sizes  a handle; NULL has an empty text
- * @return the text, which belongs to the handle
- */
-SAB_API const char *sab_sizes_description(const sab_sizes *sizes) SAB_NOEXCEPT;
+SAB_API sab_status sab_sizes_get_info(const sab_sizes *sizes, sab_sizes_info *info) SAB_NOEXCEPT;
 
 /** Number of samples.
  *
@@ -199,27 +191,19 @@ SAB_API const char *sab_sizes_description(const sab_sizes *sizes) SAB_NOEXCEPT;
  */
 SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
 
-/** Reads the size of one sample.
- *
- * @param sizes  a handle
- * @param index  below sab_sizes_count()
- * @param size   filled on SAB_OK with one number a column
- * @return SAB_OK; SAB_E_ARGUMENT for an index out of range or a size that breaks the rules above
- */
-SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size) SAB_NOEXCEPT;
-
-/** Reads many sizes of a column, one after the other, in one call.
+/** Reads the sizes of samples.
  *
  * @param sizes   a handle
- * @param column  below sab_sizes_column_count()
  * @param first   the first sample, at most sab_sizes_count()
  * @param count   number of samples, at most those from `first` on
- * @param values  room for `count` sizes, filled on SAB_OK; may be NULL when `count` is 0
- * @return SAB_OK; SAB_E_ARGUMENT for a range that is not there or a size that breaks the rules
+ * @param values  filled on SAB_OK with one number a column for the first sample, then for the
+ * second,
+ *     ...; may be NULL when `count` is 0
+ * @return SAB_OK; SAB_E_ARGUMENT for samples that are not there or a size that breaks the rules
  * above
  */
-SAB_API sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first,
-                                    size_t count, double *values) SAB_NOEXCEPT;
+SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t first, size_t count, double *values)
+    SAB_NOEXCEPT;
 
 /** Frees the handle. Plans and samplers made from it stay valid.
  *

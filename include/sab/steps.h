@@ -1,11 +1,10 @@
 /** @file steps.h
- * Training steps that fit the device's memory, and batch sizes that grow from epoch to epoch.
+ * Training steps that fit the device's memory.
  *
  *     sab_max_batch_find    finds the largest batch that fits, by prediction or by search
  *     sab_plan_verify       runs the costliest batches of a plan before training
  *     sab_step_in_chunks    runs a step in parts where memory does not suffice
  *     sab_memory_guard      measures real steps and lowers the budget before memory runs out
- *     sab_batch_size_grow   batch sizes of later epochs
  *
  * Work is the caller's, with the status codes that sab/memory.h describes.
  *
@@ -284,7 +283,7 @@ typedef struct sab_memory_guard_info {
  *     guard
  * @param options  NULL: the defaults
  * @param guard    the new handle; free with sab_memory_guard_free()
- * @return SAB_OK; SAB_E_ARGUMENT also when `budget` is 0 and the device's total is not known;
+ * @return SAB_OK; SAB_E_ARGUMENT also when `limit` is 0 and the device's total is not known;
  *     SAB_E_UNSUPPORTED for a sampler whose first budget cannot be lowered
  */
 SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler,
@@ -304,7 +303,7 @@ SAB_API sab_status sab_memory_guard_begin(sab_memory_guard *guard) SAB_NOEXCEPT;
  * @param guard          a handle
  * @param batch          the batch of the step
  * @param out_of_memory  1 if the step ran out of memory, else 0
- * @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step() of sab/steps.h
+ * @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step()
  */
 SAB_API sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch,
                                         int32_t out_of_memory) SAB_NOEXCEPT;
@@ -341,63 +340,6 @@ SAB_API sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batc
  * @param guard  a handle or NULL
  */
 SAB_API void sab_memory_guard_free(sab_memory_guard *guard) SAB_NOEXCEPT;
-
-/* ---- Batch sizes ---- */
-
-/** Says by how much the batch grows.
- *
- * @param ctx       the pointer given with the callback
- * @param epoch     the epoch that begins
- * @param current   batch size until now
- * @param increase  to be filled with what is to be added; 0 for nothing
- * @return 0; anything else is a failure
- */
-typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current,
-                                         int64_t *increase);
-
-/** Grows the batch at the beginning of an epoch, by the rule of the torchtune proposal: an increase
- * that would go past the maximum is not made.
- *
- * @param increase        says by how much
- * @param ctx             passed to `increase`
- * @param epoch           the epoch that begins
- * @param current         batch size until now; at least 1
- * @param max_batch_size  largest batch size, as sab_max_batch_find() finds it
- * @param batch_size      filled with the batch size of this epoch
- * @return SAB_OK; SAB_E_CALLBACK; SAB_E_ARGUMENT for an increase below zero
- */
-SAB_API sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch,
-                                       uint64_t current, uint64_t max_batch_size,
-                                       uint64_t *batch_size) SAB_NOEXCEPT;
-
-/** Ready-made schedule: the batch size of an epoch that grows by `amount` every `period` epochs.
- *
- * @param epoch           any epoch
- * @param start           batch size of epoch 0; at least 1
- * @param amount          added each time; may be 0
- * @param period          epochs from one increase to the next; at least 1
- * @param max_batch_size  largest batch size; at least `start`
- * @param batch_size      filled
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount,
-                                              uint64_t period, uint64_t max_batch_size,
-                                              uint64_t *batch_size) SAB_NOEXCEPT;
-
-/** Ready-made schedule: the batch size doubles at each milestone.
- *
- * @param epoch            any epoch
- * @param start            batch size of epoch 0; at least 1
- * @param milestones       epochs at which it doubles, in any order
- * @param milestone_count  number of `milestones`
- * @param max_batch_size   largest batch size; at least `start`
- * @param batch_size       filled
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start,
-                                                const uint64_t *milestones, size_t milestone_count,
-                                                uint64_t max_batch_size, uint64_t *batch_size)
-    SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

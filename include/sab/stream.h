@@ -5,7 +5,7 @@
  *     sab_list_stream_new(file_names, count, &options, &s);  file names of this rank, shuffled
  *     sab_files_stream_new(s, NULL, &s);                     lines of the files
  *     sab_prefetch_stream_new(s, 10000, &s);                 read in a thread
- *     sab_block_shuffle_stream_new(s, 100000, seed, &s);     shuffled in blocks
+ *     sab_shuffle_stream_new(s, SAB_SHUFFLE_BLOCKS, 100000, seed, &s);
  *     sab_readahead_stream_new(s, &readahead, &s);           batches of similar sizes
  *
  * A constructor takes ownership of its source: on SAB_OK the new stream owns and frees it. On
@@ -203,19 +203,6 @@ typedef struct sab_list_stream_options {
  */
 SAB_API sab_status sab_list_stream_new(const sab_record *records, size_t count,
                                        const sab_list_stream_options *options, sab_stream **stream)
-    SAB_NOEXCEPT;
-
-/** A source: the items of an array, each as a record of its bytes.
- *
- * @param items      copied
- * @param item_size  bytes of each; at least 1
- * @param count      number of `items`; at least 1 if infinite
- * @param options    NULL: the defaults
- * @param stream     the new handle
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count,
-                                        const sab_list_stream_options *options, sab_stream **stream)
     SAB_NOEXCEPT;
 
 /** Functions of a caller's source. Each returns 0, or a code that sab_last_error_code() returns
@@ -449,14 +436,6 @@ typedef struct sab_random sab_random;
  */
 SAB_API double sab_random_real(sab_random *random) SAB_NOEXCEPT;
 
-/** The next whole number below `limit`, as CPython's `randrange(limit)`.
- *
- * @param random  the generator passed to the callback
- * @param limit   at least 1; 0 gives 0
- * @return the number
- */
-SAB_API uint64_t sab_random_below(sab_random *random, uint64_t limit) SAB_NOEXCEPT;
-
 /** The next random bits, as CPython's `getrandbits(bits)`.
  *
  * @param random  the generator passed to the callback
@@ -550,7 +529,7 @@ typedef struct sab_mix_stream_options {
  * 0.25 records in a window appears once in four.
  *
  * The order is even and always the same: a, b, a, a, b, a for 2 to 1. To shuffle it and keep the
- * counts, let sab_block_shuffle_stream_new() follow, with the window as its block.
+ * counts, let sab_shuffle_stream_new() follow, with the window as its block.
  *
  * @param sources  ownership of all passes, or of none
  * @param count    number of `sources`, from 1 to 1024
@@ -601,28 +580,26 @@ SAB_API sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size,
 SAB_API sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** Blocks of consecutive records, each block shuffled.
- *
- * @param source      a stream
- * @param block_size  records in a block, kept in memory; from 1 to 2^32
- * @param seed        of the shuffles
- * @param stream      the new handle
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size,
-                                                uint64_t seed, sab_stream **stream) SAB_NOEXCEPT;
+/** How a stream is shuffled. */
+typedef int32_t sab_stream_shuffle;
+/** blocks of consecutive records, each block shuffled */
+#define SAB_SHUFFLE_BLOCKS 0
+/** each record replaces a random record of a buffer, which is passed on. The saved state has the
+ *  records of the buffer */
+#define SAB_SHUFFLE_BUFFER 1
 
-/** Shuffles with a buffer: each record replaces a random record of the buffer, which is passed on.
- * The saved state has the records of the buffer.
+/** The records of a source, shuffled.
  *
- * @param source       a stream
- * @param buffer_size  records of the buffer, kept in memory; from 1 to 2^32
- * @param seed         of the shuffle
- * @param stream       the new handle
+ * @param source   a stream
+ * @param shuffle  SAB_SHUFFLE_BLOCKS or SAB_SHUFFLE_BUFFER
+ * @param size     records in a block, or of the buffer, kept in memory; from 1 to 2^32
+ * @param seed     of the shuffle
+ * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size,
-                                                   uint64_t seed, sab_stream **stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_shuffle_stream_new(sab_stream *source, sab_stream_shuffle shuffle,
+                                          uint64_t size, uint64_t seed, sab_stream **stream)
+    SAB_NOEXCEPT;
 
 /** Options of sab_readahead_stream_new(). */
 typedef struct sab_readahead_stream_options {
@@ -678,7 +655,7 @@ typedef struct sab_readahead_stream_options {
  *
  * Records of several sizes are divided into batches as sab_plan_new() divides samples into buckets
  * of single batches. Their records keep their order. With `carry_over` the batches that pad most
- * wait for the next window. sab_readahead_sampler_new() refuses several columns.
+ * wait for the next window.
  *
  * @param source   a stream; a map can set the sizes of its records
  * @param options  NULL is refused, since a budget or batch size must be given
@@ -729,28 +706,6 @@ typedef struct sab_pack_stream_options {
  */
 SAB_API sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options,
                                        sab_stream **stream) SAB_NOEXCEPT;
-
-/** The batches of a stream of lists, such as sab_readahead_stream_new() makes, as a sampler for
- * sab_next_batch(): `indices` are the numbers of the records from 0, in the order in which they
- * were read. It has one epoch, which ends with the source. Its state is that of its stream: see
- * sab_sampler_get_stream().
- *
- * @param source   a stream of records with sizes
- * @param options  of the batches; NULL is refused
- * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_readahead_sampler_new(sab_stream *source,
-                                             const sab_readahead_stream_options *options,
-                                             sab_sampler **sampler) SAB_NOEXCEPT;
-
-/** The stream under a sampler of sab_readahead_sampler_new(), to save and restore.
- *
- * @param sampler  a handle
- * @param stream   filled with a handle that the sampler owns: do not free it or read from it
- * @return SAB_OK; SAB_E_UNSUPPORTED for other samplers
- */
-SAB_API sab_status sab_sampler_get_stream(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: threads ---- */
 

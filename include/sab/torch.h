@@ -1,7 +1,7 @@
 /** @file torch.h
- * Functions that need LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), tensors by
- * DLPack, samples of tensors that are grouped, padded and unpadded with their gradients, and a
- * store for communication among ranks.
+ * Functions that need LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), and the indices
+ * of a batch as a tensor. Samples of tensors are grouped, padded and unpadded with their gradients.
+ * A store is for communication among ranks.
  *
  * libsab itself does not link LibTorch. A second library, `libsab_torch.so.0`, does; it is built
  * for one version of LibTorch and loaded on demand, once, for the life of the process.
@@ -23,19 +23,6 @@ extern "C" {
 /** A tensor of the DLPack exchange format, version 0 (dlpack.h). */
 struct DLManagedTensor;
 
-/** Loads the LibTorch component. Its symbols are local. Does nothing if it is loaded already.
- *
- * A LibTorch that the process has loaded is used if it is the version that the component was built
- * for; otherwise the component is not loaded. Safe to call from several threads.
- *
- * @param path  file name of the component; NULL: the environment's SAB_TORCH_LIBRARY, else
- *     `libsab_torch.so.0` beside libsab, else the system's search path
- * @return SAB_OK; SAB_E_IO if the component or its LibTorch is not found or cannot be loaded: the
- *     message has the searched paths and the loader's error; SAB_E_MISMATCH if it was built for
- *     another LibTorch than the one loaded, or for another libsab: the message has both versions
- */
-SAB_API sab_status sab_torch_open(const char *path) SAB_NOEXCEPT;
-
 /** The LibTorch in use. */
 typedef struct sab_torch_info {
     size_t struct_size;         /**< set by SAB_TORCH_INFO_INIT */
@@ -45,23 +32,19 @@ typedef struct sab_torch_info {
 } sab_torch_info;
 #define SAB_TORCH_INFO_INIT {sizeof(sab_torch_info)}
 
-/** Gives the LibTorch in use.
+/** Loads the LibTorch component. Its symbols are local. Does nothing if it is loaded already.
  *
- * @param info  filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_UNSUPPORTED before sab_torch_open()
- */
-SAB_API sab_status sab_torch_get_info(sab_torch_info *info) SAB_NOEXCEPT;
-
-/** Sizes from a tensor of any device; copied.
+ * A LibTorch that the process has loaded is used if it is the version that the component was built
+ * for; otherwise the component is not loaded. Safe to call from several threads.
  *
- * @param tensor  read: one dimension; 8 to 64-bit integers, float32 or float64. Its deleter is
- *     called on SAB_OK; otherwise the caller still owns it
- * @param sizes   the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_ARGUMENT for another shape or dtype; SAB_E_UNSUPPORTED before
- *     sab_torch_open()
+ * @param path  file name of the component; NULL: the environment's SAB_TORCH_LIBRARY, else
+ *     `libsab_torch.so.0` beside libsab, else the system's search path
+ * @param info  filled on SAB_OK, its struct_size must be set; or NULL
+ * @return SAB_OK; SAB_E_IO if the component or its LibTorch is not found or cannot be loaded: the
+ *     message has the searched paths and the loader's error; SAB_E_MISMATCH if it was built for
+ *     another LibTorch than the one loaded, or for another libsab: the message has both versions
  */
-SAB_API sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_open(const char *path, sab_torch_info *info) SAB_NOEXCEPT;
 
 /** Copies the indices of a batch to an int64 tensor on a device, to gather its samples there.
  *
@@ -115,9 +98,8 @@ SAB_API void sab_torch_store_free(sab_torch_store *store) SAB_NOEXCEPT;
 /* ---- Collections ---- */
 
 /** Samples of one or several tensors each, separate or stacked in padded groups. Immutable:
- * grouping makes a new collection. Gradients flow back to the tensors of the first one if they are
- * LibTorch tensors that require gradients. Threads may share it as they may share LibTorch's
- * tensors.
+ * grouping makes a new collection. Gradients flow back to the tensors of the first one
+ * that require them. Threads may share it as they may share LibTorch's tensors.
  */
 typedef struct sab_torch_collection sab_torch_collection;
 
@@ -139,20 +121,15 @@ typedef struct sab_torch_leaf {
      *  between the tensors of one sample. A number: this size. `M` or `M_name`: any size, the same
      *  in all samples */
     const char *signature;
-    /** for each sample its tensor, without dimension B; no negative strides. On SAB_OK their
-     *  deleters are called when they are not needed any more, in the thread that frees the last
-     *  user. A tensor that is given several times is one tensor, whose deleter is called once */
-    struct DLManagedTensor *const *dlpack;
-    /** instead of `dlpack`: shared, with gradients. All of one dtype and device, strided */
+    /** for each sample its tensor, without dimension B: shared, with gradients. All of one dtype
+     * and device, strided */
     struct sab_torch_tensor *const *tensors;
     /** SAB_PADDING_CONSTANT */
     sab_pad_rule padding;
     /** the constant; 0 */
     double value;
     /** instead of `value`: a tensor over the dimensions of `signature` that are numbers, such as
-     *  the identity for rotations, of the same dtype and device. Its deleter as above. NULL */
-    struct DLManagedTensor *value_dlpack;
-    /** the same as LibTorch's own; NULL */
+     *  the identity for rotations, of the same dtype and device. NULL */
     struct sab_torch_tensor *value_tensor;
 } sab_torch_leaf;
 #define SAB_TORCH_LEAF_INIT {sizeof(sab_torch_leaf)}
@@ -177,7 +154,7 @@ SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t
  * @param lengths     the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT if no dimension has that name
  */
-SAB_API sab_status sab_torch_collection_get_lengths(const sab_torch_collection *collection,
+SAB_API sab_status sab_torch_collection_lengths_new(const sab_torch_collection *collection,
                                                     const char *name, sab_sizes **lengths)
     SAB_NOEXCEPT;
 
@@ -194,9 +171,9 @@ SAB_API sab_status sab_torch_collection_get_lengths(const sab_torch_collection *
  * @param grouped     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_DEVICE_MEMORY
  */
-SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collection,
-                                              const sab_grouping *grouping,
-                                              sab_torch_collection **grouped) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_grouped_new(const sab_torch_collection *collection,
+                                                    const sab_grouping *grouping,
+                                                    sab_torch_collection **grouped) SAB_NOEXCEPT;
 
 /** Returns the samples of the groups, without padding and in their original order.
  *
@@ -204,8 +181,8 @@ SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collec
  * @param samples     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT if it is not grouped; SAB_E_DEVICE_MEMORY
  */
-SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection,
-                                                sab_torch_collection **samples) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_ungrouped_new(const sab_torch_collection *collection,
+                                                      sab_torch_collection **samples) SAB_NOEXCEPT;
 
 /** Makes a grouped collection from the outputs of a model for the groups, to be ungrouped or
  * grouped again.
@@ -217,7 +194,7 @@ SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *coll
  * @param outputs     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_outputs(const sab_torch_collection *collection,
+SAB_API sab_status sab_torch_collection_outputs_new(const sab_torch_collection *collection,
                                                     const sab_torch_leaf *leaves, size_t leaf_count,
                                                     sab_torch_collection **outputs) SAB_NOEXCEPT;
 
@@ -239,23 +216,10 @@ typedef struct sab_torch_collection_info {
 SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *collection,
                                                  sab_torch_collection_info *info) SAB_NOEXCEPT;
 
-/** A tensor of a sample, or of a group if the collection is grouped.
+/** A tensor of a sample, or of a group if the collection is grouped, with gradients.
  *
  * @param collection  a handle
  * @param leaf        which tensor, in the order in which leaves were given
- * @param index       which sample, or which group
- * @param tensor      filled with a tensor without gradients that shares the collection's memory,
- *     which must not be written. The caller calls its deleter. NULL on failure
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection,
-                                                   size_t leaf, size_t index,
-                                                   struct DLManagedTensor **tensor) SAB_NOEXCEPT;
-
-/** The same as a LibTorch tensor, with gradients.
- *
- * @param collection  a handle
- * @param leaf        which tensor
  * @param index       which sample, or which group
  * @param tensor      filled on SAB_OK, by assignment; may be an undefined tensor before
  * @return SAB_OK; SAB_E_ARGUMENT
@@ -279,20 +243,6 @@ SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *c
 SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection,
                                                  size_t group, const char *names, size_t leaf,
                                                  struct sab_torch_tensor *mask) SAB_NOEXCEPT;
-
-/** The same by DLPack, as bytes of 1 and 0.
- *
- * @param collection  grouped
- * @param group       which group
- * @param names       lengths, or NULL
- * @param leaf        where `names` is NULL
- * @param mask        filled with a tensor; the caller calls its deleter. NULL on failure
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection,
-                                                        size_t group, const char *names,
-                                                        size_t leaf, struct DLManagedTensor **mask)
-    SAB_NOEXCEPT;
 
 /** Frees the handle. Objects made from it remain valid.
  *

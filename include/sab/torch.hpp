@@ -6,7 +6,7 @@
  * own LibTorch, which must be the one that the component was built for.
  *
  *     // samples: std::vector of tensors, or of nested dictionaries and tuples of tensors
- *     sab_torch_open(nullptr);
+ *     sab_torch_open(nullptr, nullptr);
  *     const sab::Collection batch(samples, "(B, L_sequence)");
  *     const sab::Collection outputs =
  *         batch.group(batch.grouping({{"sequence", {16, 64}}}))
@@ -68,7 +68,7 @@ public:
     /// Consecutive samples, so many in each group.
     static Grouping consecutive(const std::vector<uint64_t> &counts) {
         sab_grouping *made = nullptr;
-        check(sab_grouping_consecutive_new(counts.data(), counts.size(), &made));
+        check(sab_grouping_partition_new(nullptr, counts.data(), counts.size(), &made));
         return Grouping(made);
     }
     /// Takes over a handle, such as that of sab_grouping_thresholds_new() or
@@ -125,7 +125,7 @@ public:
         std::vector<sab_grouping_dimension> dimensions;
         for (const auto &each : thresholds) {
             sab_sizes *made = nullptr;
-            check(sab_torch_collection_get_lengths(handle_.get(), each.first.c_str(), &made));
+            check(sab_torch_collection_lengths_new(handle_.get(), each.first.c_str(), &made));
             lengths.emplace_back(made, sab_sizes_free);
             dimensions.push_back({made, each.second.data(), each.second.size()});
         }
@@ -137,14 +137,14 @@ public:
     /// In padded groups; grouped anew where it is grouped.
     Collection group(const Grouping &grouping) const {
         sab_torch_collection *made = nullptr;
-        check(sab_torch_collection_group(handle_.get(), grouping.handle(), &made));
+        check(sab_torch_collection_grouped_new(handle_.get(), grouping.handle(), &made));
         return Collection(made, signature_, true);
     }
 
     /// One by one, without padding, in the original order.
     Collection ungroup() const {
         sab_torch_collection *made = nullptr;
-        check(sab_torch_collection_ungroup(handle_.get(), &made));
+        check(sab_torch_collection_ungrouped_new(handle_.get(), &made));
         return Collection(made, signature_, false);
     }
 
@@ -207,7 +207,7 @@ public:
         made.make(
             values, padding,
             [&](const sab_torch_leaf *leaves, std::size_t count, sab_torch_collection **outputs) {
-                return sab_torch_collection_get_outputs(handle_.get(), leaves, count, outputs);
+                return sab_torch_collection_outputs_new(handle_.get(), leaves, count, outputs);
             });
         return made;
     }

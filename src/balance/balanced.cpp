@@ -6,6 +6,7 @@
 
 #include "balance/micro_batches.h"
 #include "balance/partition.h"
+#include "base/saved_state.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -67,9 +68,9 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
                           order.micro_batches == rules_.options.micro_batches;
     const uint64_t inside = (order.position - took_over) % order.micro_batches;
     if (!is_alike && inside != 0)
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved inside a step, after micro-batch ",
-                   inside, " of ", order.micro_batches,
-                   ": another world size, or other options, can only go on from between two steps");
+        mismatch_state(
+            "was saved inside a step, after micro-batch ", inside, " of ", order.micro_batches,
+            ": another world size, or other options, can only go on from between two steps");
     made.cuts = StepCuts(rules_, all, choice(), order.epoch, counts);
     if (is_alike && took_over == 0) {  // all of the epoch can be reached
         made.cuts.cut({}, {});

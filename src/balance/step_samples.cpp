@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/options.h"
+
 namespace sab {
 
 StepItems::StepItems(std::span<const uint32_t> offsets, const WeighedSamples& epoch)
@@ -58,7 +60,7 @@ void StepSamples::read_costs(const sab_step_plan_options& options, ColumnNames n
     const std::size_t given = options.balance_count;
     check(given <= SAB_MAX_BUDGETS, "options.balance_count", given, "must be at most ",
           SAB_MAX_BUDGETS);
-    if (given > 0) require(options.balance, "options.balance");
+    items(options.balance, given, "options.balance", "options.balance_count");
     for (std::size_t k = 0; k < given; ++k) {
         const std::string name = text("options.balance[", k, "]");
         require(options.balance[k], name);

@@ -61,6 +61,20 @@ std::string joined(std::initializer_list<TextPart> parts) {
     return out;
 }
 
+Error renamed(const Error& error, std::string_view from, std::string_view to) {
+    const std::string name = text(from, ".");
+    const auto with_new_name = [&](std::string words) {
+        for (std::size_t at = 0; (at = words.find(name, at)) != std::string::npos; at += to.size())
+            words.replace(at, from.size(), to);
+        return words;
+    };
+    const ErrorParts& parts = error.parts();
+    return {error.status(),
+            with_new_name(error.what()),
+            error.code(),
+            {with_new_name(parts.argument), parts.value, with_new_name(parts.rule)}};
+}
+
 void fail_with(sab_status status, std::initializer_list<TextPart> parts) {
     throw Error(status, joined(parts));
 }

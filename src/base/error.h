@@ -77,6 +77,19 @@ private:
     ErrorParts parts_;
 };
 
+/// The same failure, with `to` where names begin with `from`, such as "plan" for "options".
+Error renamed(const Error& error, std::string_view from, std::string_view to);
+
+/// Runs what calls the argument `to` of the caller's function `from`.
+template <class Body>
+decltype(auto) with_name(std::string_view from, std::string_view to, Body&& body) {
+    try {
+        return body();
+    } catch (const Error& error) {
+        throw renamed(error, from, to);
+    }
+}
+
 [[noreturn, gnu::cold]] void fail_with(sab_status status, std::initializer_list<TextPart> parts);
 
 /// Fails with a message that is about no argument.

@@ -23,9 +23,10 @@ extern const std::size_t first_size;  // a struct without a row does not link
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_progress_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_sizes_options, copy)
+SAB_FIRST_RELEASED(sab_sizes_info, description)
 SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_bucket, id)
-SAB_FIRST_RELEASED(sab_plan_info, columns)
+SAB_FIRST_RELEASED(sab_plan_info, column_names)
 SAB_FIRST_RELEASED(sab_plan_report, padded_totals)
 SAB_FIRST_RELEASED(sab_batch, id)
 SAB_FIRST_RELEASED(sab_rows, capacity)
@@ -69,7 +70,7 @@ SAB_FIRST_RELEASED(sab_mixture_source, epoch_samples)
 SAB_FIRST_RELEASED(sab_mixture_report, deviation)
 #endif
 #if SAB_WITH_ENGINE
-SAB_FIRST_RELEASED(sab_histogram_info, fingerprint)
+SAB_FIRST_RELEASED(sab_histogram_info, entry_sources)
 SAB_FIRST_RELEASED(sab_places, batch_count)
 #endif
 #if SAB_WITH_STEPS
@@ -100,7 +101,7 @@ SAB_FIRST_RELEASED(sab_pad_options, threads)
 #endif
 #if SAB_WITH_CACHE
 SAB_FIRST_RELEASED(sab_cache_options, file_mode)
-SAB_FIRST_RELEASED(sab_cache_stats, buffered)
+SAB_FIRST_RELEASED(sab_cache_stats, url)
 #endif
 #if SAB_WITH_TORCH
 SAB_FIRST_RELEASED(sab_torch_info, cuda_devices)

@@ -371,6 +371,7 @@ sab_cache_stats Cache::stats() const {
         const std::scoped_lock lock(own->buffering);
         stats.buffered = own->buffer.size() + own->under_way.size();
     }
+    stats.url = url().c_str();
     return stats;
 }
 

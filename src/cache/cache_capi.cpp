@@ -19,10 +19,6 @@ sab_status sab_cache_new(const char* url, const sab_cache_options* options,
     });
 }
 
-const char* sab_cache_url(const sab_cache* cache) noexcept {
-    return sab::is_handle(cache) ? cache->impl.url().c_str() : "";
-}
-
 sab_status sab_cache_get(sab_cache* cache, const void* key, size_t key_size,
                          sab_cache_value** value) noexcept {
     return sab::guard_new(value, "value", [&] {

@@ -29,43 +29,34 @@ void Batches::add(const int64_t* batch, std::size_t count) {
 
 namespace {
 
-/// Refuses options that break the rules or are not this kind of sampler's; sets defaults.
-sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
+/// Refuses options that break the rules; sets defaults. `batch_size` stays 0 where batches have a
+/// variable size.
+sab_bagua_options checked(sab_bagua_options options) {
     check(options.no_shuffle == 0 || options.no_shuffle == 1, "balancing.no_shuffle",
           options.no_shuffle, "must be 0 or 1");
     check(options.drop_last == 0 || options.drop_last == 1, "balancing.drop_last",
           options.drop_last, "must be 0 or 1");
     check(options.random_level >= 0 && options.random_level <= 1, "balancing.random_level",
           options.random_level, "must be from 0 to 1");
-    if (kind == bagua_kind) {
-        check(options.limit == 0, "balancing.limit", options.limit,
-              "goes with sab_bagua_batch_sampler_new() only");
-        check(options.make_batches == nullptr && options.release == nullptr,
-              "balancing.make_batches", "given", "goes with sab_bagua_batch_sampler_new() only");
+    check(options.limit >= 0 && std::isfinite(options.limit), "balancing.limit", options.limit,
+          "must be finite and not negative");
+    const bool has_function = options.make_batches != nullptr;
+    check(!has_function || options.limit == 0, "balancing.limit", options.limit,
+          "must not be set beside balancing.make_batches");
+    check(has_function || options.release == nullptr, "balancing.release", "given",
+          "must be NULL without balancing.make_batches");
+    if (has_function || options.limit > 0)
+        check(options.batch_size == 0, "balancing.batch_size", options.batch_size,
+              "must be 0 beside balancing.limit and balancing.make_batches");
+    else
         default_to(options.batch_size, 1);
-        return options;
-    }
-    const auto check_limit = [&](bool kept, const char* rule) {
-        check(kept, "balancing.limit", options.limit, rule);
-    };
-    check_limit(options.limit >= 0 && std::isfinite(options.limit),
-                "must be finite and not negative");
-    check_limit(options.make_batches != nullptr || options.limit > 0,
-                "must be set where balancing.make_batches is not");
-    check_limit(options.make_batches == nullptr || options.limit == 0,
-                "must not be set beside balancing.make_batches");
-    check(options.batch_size == 0, "balancing.batch_size", options.batch_size,
-          "goes with sab_bagua_sampler_new() only");
     return options;
 }
 
 }  // namespace
 
-BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
-                             const sab_bagua_options& given)
-    : kind_(kind),
-      options_(checked(kind, given)),
-      batches_ctx_(options_.make_batches_ctx, options_.release) {
+BaguaSequence::BaguaSequence(const Sizes& complexity, const sab_bagua_options& given)
+    : options_(checked(given)), batches_ctx_(options_.make_batches_ctx, options_.release) {
     check(complexity.count() <= largest_sample_count, "complexity.count", complexity.count(),
           "must be at most 4294967295");
     auto numbers = std::make_shared<std::vector<double>>(complexity.count());
@@ -91,8 +82,7 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
 }
 
 BaguaSequence::BaguaSequence(const BaguaSequence& other)
-    : kind_(other.kind_),
-      options_(other.options_),
+    : options_(other.options_),
       batches_ctx_(nullptr, nullptr),
       complexity_(other.complexity_),
       noise_(other.noise_),
@@ -105,7 +95,7 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     const uint64_t ranks = epoch_options.step_batches, count = complexity_->size();
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
-    const bool drops_samples = kind_ == bagua_kind && options_.drop_last != 0;
+    const bool drops_samples = !makes_batches() && options_.drop_last != 0;
     Division division;
     division.epoch_options = epoch_options;
     division.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
@@ -123,7 +113,7 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     for (uint64_t rank = 0; rank < ranks; ++rank)
         for (const uint32_t chunk : chunks)
             division.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
-    if (kind_ == bagua_kind)
+    if (!makes_batches())
         division.batches = (division.per_rank / options_.batch_size +
                             (division.per_rank % options_.batch_size != 0)) *
                            ranks;

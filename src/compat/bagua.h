@@ -29,20 +29,17 @@ struct Batches {
     void add(const int64_t* batch, std::size_t count);
 };
 
-inline constexpr SamplerKind bagua_kind = kind_of("sab_bagua_sampler_new");
-inline constexpr SamplerKind bagua_batch_kind = kind_of("sab_bagua_batch_sampler_new");
-
 /// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
 class BaguaSequence : public Sequence {
 public:
-    BaguaSequence(SamplerKind kind, const Sizes& complexity, const sab_bagua_options& given);
+    BaguaSequence(const Sizes& complexity, const sab_bagua_options& given);
     /// Makes no batches, so it does without the caller's context.
     BaguaSequence(const BaguaSequence& other);
     void own() noexcept override { batches_ctx_.own(); }
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<BaguaSequence>(*this);
     }
-    SamplerKind kind() const override { return kind_; }
+    SamplerKind kind() const override { return kind_of("sab_bagua_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t>) const override { return 0; }
     uint64_t batches() const override { return now_->batches; }
@@ -73,7 +70,9 @@ private:
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
     Batches::Range range(uint64_t position) const;
 
-    SamplerKind kind_;
+    /// Whether batches have a variable size.
+    bool makes_batches() const { return options_.batch_size == 0; }
+
     sab_bagua_options options_;
     CallerContext batches_ctx_;
     std::shared_ptr<const std::vector<double>> complexity_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/callback.h"
 #include "base/log.h"
@@ -41,13 +42,14 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
     for (std::size_t b = 0; b < buckets.size(); ++b) {
         BucketQueue queue;
         queue.bucket = b;
-        queue.offsets.resize(buckets[b].samples());
-        for (uint32_t i = 0; i < queue.offsets.size(); ++i) queue.offsets[i] = i;
-        const auto offsets = reader_.plan().order().subspan(buckets[b].begin, queue.offsets.size());
-        reader_.plan().verify(offsets);
+        const auto begin = static_cast<uint32_t>(buckets[b].begin);
+        queue.places.resize(buckets[b].samples());
+        std::iota(queue.places.begin(), queue.places.end(), begin);
+        const auto samples = reader_.plan().order().subspan(begin, queue.places.size());
+        reader_.plan().verify(samples);
         // a mapped file might change while they are compared
-        const std::vector<uint32_t> order(offsets.begin(), offsets.end());
-        std::ranges::sort(queue.offsets, {}, [&](uint32_t offset) { return order[offset]; });
+        const std::vector<uint32_t> order(samples.begin(), samples.end());
+        std::ranges::sort(queue.places, {}, [&](uint32_t place) { return order[place - begin]; });
         queues_.push_back(std::move(queue));
     }
 }
@@ -79,15 +81,15 @@ void BionemoSampler::begin_pass() {
         options_.shuffle == SAB_BIONEMO_SHUFFLE_ALL ? queues_.size() : 0);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         // Applied to the order that the pass before left.
-        drawn[i] = torch_permutation(generator, queues_[i].offsets.size());
-        for (uint32_t& offset : drawn[i]) offset = queues_[i].offsets[offset];
+        drawn[i] = torch_permutation(generator, queues_[i].places.size());
+        for (uint32_t& place : drawn[i]) place = queues_[i].places[place];
     }
-    for (std::size_t i = 0; i < drawn.size(); ++i) queues_[i].offsets.swap(drawn[i]);
+    for (std::size_t i = 0; i < drawn.size(); ++i) queues_[i].places.swap(drawn[i]);
     generator_ = generator;
     total_remaining_ = 0;
     for (BucketQueue& queue : queues_) {
         queue.next = 0;
-        queue.remaining = queue.offsets.size();
+        queue.remaining = queue.places.size();
         queue.has_size = false;
         total_remaining_ += queue.remaining;
     }
@@ -124,11 +126,11 @@ std::size_t BionemoSampler::choose() {
 
 bool BionemoSampler::form(BucketQueue& queue) {
     const uint64_t batch_size = reader_.plan().buckets()[queue.bucket].batch_size;
-    const uint64_t left = queue.offsets.size() - queue.next;
+    const uint64_t left = queue.places.size() - queue.next;
     const uint64_t count = left < batch_size && reader_.plan().facts().tail == SAB_TAIL_DROP
                                ? 0
                                : std::min(left, batch_size);
-    const auto first = queue.offsets.begin() + static_cast<std::ptrdiff_t>(queue.next);
+    const auto first = queue.places.begin() + static_cast<std::ptrdiff_t>(queue.next);
     open_.assign(first, first + static_cast<std::ptrdiff_t>(count));
     queue.next += count;
     return count > 0;
@@ -150,10 +152,9 @@ double BionemoSampler::size_of(int64_t index) const {
 }
 
 bool BionemoSampler::form_greedily(BucketQueue& queue) {
-    const uint32_t* order =
-        reader_.plan().order().data() + reader_.plan().buckets()[queue.bucket].begin;
-    while (queue.next < queue.offsets.size()) {
-        const uint32_t index = order[queue.offsets[queue.next]];
+    const uint32_t* order = reader_.plan().order().data();
+    while (queue.next < queue.places.size()) {
+        const uint32_t index = order[queue.places[queue.next]];
         reader_.plan().check_sample(index);
         if (!queue.has_size) {
             queue.size = size_of(index);
@@ -161,7 +162,7 @@ bool BionemoSampler::form_greedily(BucketQueue& queue) {
         }
         if (queue.size <= options_.limit) {
             if (!open_.empty() && queue.size + open_total_ > options_.limit) return true;
-            open_.push_back(queue.offsets[queue.next]);
+            open_.push_back(queue.places[queue.next]);
             open_total_ += queue.size;
         } else {
             too_large_.push_back(index);

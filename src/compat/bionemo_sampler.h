@@ -35,7 +35,7 @@ private:
     /// A bucket's samples in their present order, and how far the pass has come.
     struct BucketQueue {
         std::size_t bucket;
-        std::vector<uint32_t> offsets;
+        std::vector<uint32_t> places;  ///< in the plan's order
         std::size_t next = 0;
         uint64_t remaining = 0;  ///< samples, as far as the choice of buckets goes
         bool has_size = false;   ///< the size of the sample at `next` was asked for already
@@ -59,7 +59,7 @@ private:
     CallerContext size_ctx_;
     MersenneTwister generator_;
     std::vector<BucketQueue> queues_;
-    std::vector<uint32_t> open_;  ///< samples of the present batch, as offsets in the bucket
+    std::vector<uint32_t> open_;  ///< samples of the present batch, as places of the plan's order
     double open_total_ = 0;
     std::size_t chosen_ = 0;
     Stage stage_ = Stage::choosing;

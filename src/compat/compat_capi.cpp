@@ -6,21 +6,6 @@
 #include "sampler/cursor.h"
 #include "sizes/columns.h"
 
-namespace {
-
-sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexity,
-                                const sab_bagua_options* balancing,
-                                const sab_sampler_options* options) {
-    sab::require(complexity, "complexity");
-    const auto given = sab::read_options(balancing, "balancing");
-    const sab::SamplerOptions walk(sab::read_options(options));
-    return sab::new_cursor(
-        std::make_unique<sab::BaguaSequence>(kind, complexity->impl.only("complexity"), given),
-        walk);
-}
-
-}  // namespace
-
 extern "C" {
 
 sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
@@ -86,16 +71,12 @@ sab_status sab_bagua_sampler_new(const sab_sizes* complexity, const sab_bagua_op
                                  const sab_sampler_options* options,
                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::bagua_kind, complexity, balancing, options);
-    });
-}
-
-sab_status sab_bagua_batch_sampler_new(const sab_sizes* complexity,
-                                       const sab_bagua_options* balancing,
-                                       const sab_sampler_options* options,
-                                       sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::bagua_batch_kind, complexity, balancing, options);
+        sab::require(complexity, "complexity");
+        const auto given = sab::read_options(balancing, "balancing");
+        const sab::SamplerOptions walk(sab::read_options(options));
+        sab::refuse_costliest_first(walk, "this sampler has the order of Bagua");
+        return sab::new_cursor(
+            std::make_unique<sab::BaguaSequence>(complexity->impl.only("complexity"), given), walk);
     });
 }
 

@@ -269,7 +269,7 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, C
     if (count > SAB_MAX_BUDGETS)
         refuse_argument(named(name.substr(0, name.size() - 1), "_count"), count, "must be at most ",
                         SAB_MAX_BUDGETS);
-    if (count > 0) require(budgets, name);
+    items(budgets, count, name, text(name.substr(0, name.size() - 1), "_count"));
     std::vector<Budget> read;
     for (std::size_t i = 0; i < count; ++i) {
         const double limit = budgets[i].limit;
@@ -288,7 +288,7 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, C
 std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
                                 ColumnNames columns, std::string_view name, std::size_t most) {
     if (count > most) refuse_argument(named(name, "_count"), count, "must be at most ", most);
-    if (count > 0) require(balance, name);
+    items(balance, count, name, text(name, "_count"));
     std::vector<Cost> read;
     for (std::size_t i = 0; i < count; ++i) {
         const std::string each = text(name, "[", i, "]");

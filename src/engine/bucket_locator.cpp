@@ -34,7 +34,18 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOpti
 BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                              const Cost* balance, const std::vector<BucketClass>& classes)
     : Locator(sequence_of(plan, balance), cost_order(*plan, classes), options, "plan"),
-      plan_(std::move(plan)) {
+      plan_(std::move(plan)),
+      exchange_(*plan_) {
+    for (std::size_t k = 0; k < exchange_.classes(); ++k)
+        classes_.push_back(exchange_.permutation(k, order_.epoch_options()));
+    std::vector<uint64_t> members(classes_.size());  // so far
+    for (const SharedRun& run : plan_->shared_runs()) {
+        run_begins_.push_back(run.begin);
+        const uint64_t count = run.end - run.begin;
+        runs_.push_back({run.begin, run.end,
+                         std::exchange(members[run.size_class], members[run.size_class] + count),
+                         run.size_class});
+    }
     std::vector<BucketOrder> all(plan_->buckets().size());
     for (std::size_t b = 0; b < all.size(); ++b) {
         const Bucket& bucket = plan_->buckets()[b];
@@ -43,6 +54,7 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOpti
         all[b].batch_size = bucket.batch_size;
         if (bucket.samples() > 0)
             all[b].permutation = Permutation(bucket.samples(), order_.samples_key(b));
+        all[b].is_of_one_class = exchange_.is_of_one_class(bucket, b);
     }
     const std::vector<CostOrder::ClassIds> ids = order_.class_ids();
     for (std::size_t k = 0; k < classes.size(); ++k) {
@@ -107,27 +119,58 @@ Locator::Found BucketLocator::find(uint64_t, const double* sizes, uint64_t numbe
     return {first_places[end] - first, place};
 }
 
+void BucketLocator::exchange(std::span<uint64_t> places) const {
+    if (runs_.empty()) return;
+    std::size_t runs[block], which[block], count = 0;
+    last_at_most(run_begins_, places, runs);
+    for (std::size_t i = 0; i < places.size(); ++i) prefetch(runs_[runs[i]]);
+    const Permutation* permutations[block];
+    uint64_t members[block];
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        const Run& run = runs_[runs[i]];
+        if (places[i] < run.begin || places[i] >= run.end) continue;
+        members[count] = run.first + (places[i] - run.begin);
+        permutations[count] = &classes_[run.size_class];
+        prefetch(*permutations[count]);
+        which[count++] = i;
+    }
+    Permutation::invert({permutations, count}, {members, count});
+    for (std::size_t k = 0; k < count; ++k)
+        places[which[k]] = exchange_.place(runs_[runs[which[k]]].size_class, members[k]);
+}
+
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one
 /// before.
-void BucketLocator::find_batches(std::span<const uint64_t> places, Appearances* found) const {
+void BucketLocator::find_batches(std::span<const uint64_t> given, Appearances* found) const {
+    uint64_t room[block];
+    std::ranges::copy(given, room);
+    const std::span<uint64_t> places(room, given.size());
+    exchange(places);
     const BucketOrder* buckets[block];
-    const Permutation* permutations[block];
-    uint64_t offsets[block];
     for (std::size_t i = 0; i < places.size(); ++i) {
         buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, places[i])];
         prefetch(*buckets[i]);
     }
+    const Permutation* permutations[block];
+    uint64_t offsets[block];
+    std::size_t which[block], count = 0;
     for (std::size_t i = 0; i < places.size(); ++i) {
         const BucketOrder& bucket = *buckets[i];
-        const bool is_in_bucket = places[i] >= bucket.begin && places[i] < bucket.end;
-        permutations[i] = &bucket.permutation;
-        offsets[i] = is_in_bucket ? places[i] - bucket.begin : 0;
-        if (!is_in_bucket) buckets[i] = nullptr;
+        if (places[i] < bucket.begin || places[i] >= bucket.end) {
+            buckets[i] = nullptr;
+            continue;
+        }
+        places[i] -= bucket.begin;
+        if (bucket.is_of_one_class) continue;  // it has no permutation of its own
+        permutations[count] = &bucket.permutation;
+        offsets[count] = places[i];
+        which[count++] = i;
     }
-    Permutation::invert({permutations, places.size()}, {offsets, places.size()});
+    Permutation::invert({permutations, count}, {offsets, count});
+    for (std::size_t k = 0; k < count; ++k) places[which[k]] = offsets[k];
     for (std::size_t i = 0; i < places.size(); ++i) {
         found[i].count = 0;
-        if (buckets[i] != nullptr) find_batches(*buckets[i], offsets[i], found[i]);
+        if (buckets[i] != nullptr) find_batches(*buckets[i], places[i], found[i]);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/locator.h"
 #include "plan/plan.h"
 #include "sampler/bucket_classes.h"
+#include "sampler/exchange.h"
 
 namespace sab {
 
@@ -27,9 +28,12 @@ protected:
         CostOrder::ClassIds full_ids{};
         uint64_t tail_id = 0;  ///< of the smaller last batch
         Permutation permutation;
+        bool is_of_one_class = false;
         uint64_t samples() const { return end - begin; }
     };
     static void find_batches(const BucketOrder& bucket, uint64_t offset, Appearances& found);
+    /// Replaces the places of at most `block` samples by those where the epoch has them.
+    void exchange(std::span<uint64_t> places) const;
 
     BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                   const std::optional<Cost>& balance);
@@ -39,6 +43,18 @@ protected:
     std::vector<uint64_t> begins_{};         ///< of the buckets
     std::vector<std::size_t> first_runs_{};  ///< of each size of the first column; one more: all
     std::vector<BucketOrder> buckets_{};     ///< with samples, in the sorted order
+
+private:
+    /// A SharedRun.
+    struct Run {
+        uint64_t begin, end;
+        uint64_t first;  ///< member
+        std::size_t size_class;
+    };
+    Exchange exchange_;
+    std::vector<uint64_t> run_begins_{};
+    std::vector<Run> runs_{};
+    std::vector<Permutation> classes_{};
 };
 
 }  // namespace sab

@@ -36,21 +36,13 @@ sab_status sab_histogram_new(sab_histogram** histogram) noexcept {
     return sab::guard_new(histogram, "histogram", [] { return new sab_histogram; });
 }
 
-sab_status sab_histogram_add(sab_histogram* histogram, const sab_sizes* sizes) noexcept {
+sab_status sab_histogram_add(sab_histogram* histogram, const sab_sizes* sizes,
+                             uint64_t* numbers) noexcept {
     return sab::guard([&] {
         sab::require(histogram, "histogram");
         sab::require(sizes, "sizes");
-        histogram->impl.add(sizes->impl);
-    });
-}
-
-sab_status sab_histogram_number(sab_histogram* histogram, const sab_sizes* sizes,
-                                uint64_t* numbers) noexcept {
-    return sab::guard([&] {
-        sab::require(histogram, "histogram");
-        sab::require(sizes, "sizes");
-        if (sizes->impl.count() > 0) sab::require(numbers, "numbers");
-        histogram->impl.add(sizes->impl, {numbers, sizes->impl.count()});
+        histogram->impl.add(sizes->impl, {numbers, numbers != nullptr ? sizes->impl.count() : 0});
+        histogram->names = sab::NamePointers(histogram->impl.names());
     });
 }
 
@@ -59,6 +51,7 @@ sab_status sab_histogram_merge(sab_histogram* histogram, const sab_histogram* ot
         sab::require(histogram, "histogram");
         sab::require(other, "other");
         histogram->impl.merge(other->impl);
+        histogram->names = sab::NamePointers(histogram->impl.names());
     });
 }
 
@@ -67,6 +60,7 @@ sab_status sab_histogram_subtract(sab_histogram* histogram, const sab_histogram*
         sab::require(histogram, "histogram");
         sab::require(other, "other");
         histogram->impl.subtract(other->impl);
+        histogram->names = sab::NamePointers(histogram->impl.names());
     });
 }
 
@@ -76,28 +70,13 @@ sab_status sab_histogram_get_info(const sab_histogram* histogram,
         sab::require(histogram, "histogram");
         sab::check_result(info, "info");
         const sab::Histogram& own = histogram->impl;
-        sab::write_result(sab_histogram_info{0, own.samples(), own.entries(), own.total(),
-                                             own.columns(), own.sources(), own.fingerprint()},
-                          info);
+        sab::write_result(
+            sab_histogram_info{0, own.samples(), own.entries(), own.total(), own.columns(),
+                               histogram->names.get(), own.sources(), own.fingerprint(),
+                               own.sizes().data(), own.counts().data(),
+                               own.sources() > 0 ? own.sources_of().data() : nullptr},
+            info);
     });
-}
-
-sab_status sab_histogram_get_entries(const sab_histogram* histogram, const double** sizes,
-                                     const uint64_t** counts, const uint32_t** sources) noexcept {
-    return sab::guard([&] {
-        sab::require(histogram, "histogram");
-        const sab::Histogram& own = histogram->impl;
-        if (sizes != nullptr) *sizes = own.sizes().data();
-        if (counts != nullptr) *counts = own.counts().data();
-        if (sources != nullptr) *sources = own.sources() > 0 ? own.sources_of().data() : nullptr;
-    });
-}
-
-const char* sab_histogram_column_name(const sab_histogram* histogram, size_t column) noexcept {
-    if (!sab::is_handle(histogram) || column >= histogram->impl.columns() ||
-        histogram->impl.names()[0].empty())
-        return nullptr;
-    return histogram->impl.names()[column].c_str();
 }
 
 sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, size_t capacity,
@@ -142,6 +121,8 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
         sab::require(options, "options");
         const auto given = sab::read_options(options);
         sab::check(histogram->impl.samples() > 0, "histogram.samples", 0, "must be at least 1");
+        sab::check(given.threads <= 1, "options.threads", given.threads,
+                   "must be 0 or 1: the sizes of a histogram are sorted already");
         const sab::PlanOptions checked(given, histogram->impl.names());
         auto made = sab::make_plan(histogram->impl, checked);
         const auto& turns = histogram->impl.turns();

@@ -75,5 +75,6 @@ void refuse_mixture(const Histogram& histogram, const char* caller);
 
 struct sab_histogram {
     sab::Tag<sab_histogram> tag{};
-    sab::Histogram impl;
+    sab::Histogram impl{};
+    sab::NamePointers names{impl.names()};
 };

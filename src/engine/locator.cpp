@@ -15,8 +15,8 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const Samp
         order_.with_options({options.seed, options.epoch, options.world_size,
                              options.costliest_first, options.micro_batches, options.mix_lengths});
     batch_count_ = cursor.batch_count();
-    limit_ = options.last_step == SAB_LAST_STEP_SPLIT ? order_.batches()
-                                                      : batch_count_ * options.world_size;
+    limit_ = batch_count_ * options.world_size;
+    if (options.last_step == SAB_LAST_STEP_SPLIT) limit_ = std::min(limit_, order_.batches());
     if (options.last_step == SAB_LAST_STEP_SPLIT) last_runs_ = cursor.last_runs();
     uint64_t before = 0;
     for (const DividedRun& run : last_runs_) {

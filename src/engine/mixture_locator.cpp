@@ -41,6 +41,7 @@ MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
     }
     first_entries_.push_back(first_turns_.size());
     std::vector<Part> by_entry = parts();
+    exchange(by_entry);
     make_groups(by_entry);
     for (const Part& part : by_entry) {
         // the turns before may go on
@@ -94,6 +95,22 @@ std::vector<MixtureLocator::Part> MixtureLocator::parts() const {
         for (std::size_t i = first_parts[k]; i < by_size.size() && by_size[i].entry == k; ++i)
             by_entry.push_back(by_size[i]);
     return by_entry;
+}
+
+/// The turns of an entry that lies in several buckets are permuted.
+void MixtureLocator::exchange(std::span<const Part> by_entry) {
+    exchange_of_.assign(first_turns_.size(), none);
+    if (plan_->facts().bucket_rule == SAB_BUCKETS_BOUNDARIES) return;
+    const EpochOptions& of = order_.epoch_options();
+    for (std::size_t i = 1; i < by_entry.size(); ++i) {
+        const std::size_t k = by_entry[i].entry;
+        if (by_entry[i - 1].entry != k || by_entry[i - 1].bucket == by_entry[i].bucket ||
+            exchange_of_[k] != none)
+            continue;
+        exchange_of_[k] = static_cast<uint32_t>(exchanges_.size());
+        exchanges_.emplace_back(turns_->entries[k].turns,
+                                permutation_key(of.seed, of.epoch, Purpose::sizes, k));
+    }
 }
 
 /// `parts`: by entry. Gives each its piece.
@@ -153,9 +170,12 @@ void MixtureLocator::find_places(std::span<const uint64_t> found, std::span<cons
         const EntryTurns& entry = turns_->entries[found[i]];
         const uint64_t least = entry.turns / entry.samples, extra = entry.turns % entry.samples,
                        first = first_turns_[found[i]];
+        const uint32_t exchange = exchange_of_[found[i]];
+        const auto add = [&](uint64_t turn) {
+            places.push_back(first + (exchange == none ? turn : exchanges_[exchange](turn)));
+        };
         turns[i] = least;
-        for (uint64_t turn = 0; turn < least; ++turn)
-            places.push_back(first + turn * entry.samples + numbers[i]);
+        for (uint64_t turn = 0; turn < least; ++turn) add(turn * entry.samples + numbers[i]);
         if (extra == 0) continue;
         const uint64_t place = Permutation(entry.samples,
                                            mix(mix(turns_->seed) ^ found[i]))(numbers[i]),
@@ -163,7 +183,7 @@ void MixtureLocator::find_places(std::span<const uint64_t> found, std::span<cons
                                (place < entry.start ? entry.samples : uint64_t{0});
         if (after >= extra) continue;
         ++turns[i];
-        places.push_back(first + least * entry.samples + after);
+        add(least * entry.samples + after);
     }
 }
 

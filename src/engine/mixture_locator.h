@@ -47,12 +47,17 @@ private:
         Piece piece{};
     };
     std::vector<Part> parts() const;
+    void exchange(std::span<const Part> by_entry);
     void make_groups(std::span<Part> parts);
     uint64_t spread_place(std::size_t bucket, uint64_t number) const;
 
     std::shared_ptr<const CountedTurns> turns_;
     std::vector<uint64_t> first_turns_{};       ///< of each entry
     std::vector<std::size_t> first_entries_{};  ///< of each source; one more: all
+    /// of each entry that lies in several buckets: which of its turns has the place of a turn
+    std::vector<Permutation> exchanges_{};
+    std::vector<uint32_t> exchange_of_{};  ///< of each entry, or none
+    static constexpr uint32_t none = ~uint32_t{0};
     std::vector<uint64_t> piece_begins_{};
     std::vector<Piece> pieces_{};
     std::vector<Group> groups_{};

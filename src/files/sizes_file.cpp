@@ -7,14 +7,22 @@
 namespace sab {
 namespace {
 
+/// Refuses what only JSON lines have.
+void check_used(Format format, const sab_sizes_file_options& options) {
+    constexpr const char* rule = "goes with JSON lines only, and the file is not read as such";
+    if (format == Format::json_lines) return;
+    check(options.missing == SAB_MISSING_REFUSE, "options.missing", "SAB_MISSING_SKIP", rule);
+    check(options.nulls == SAB_NULLS_REFUSE, "options.nulls", "SAB_NULLS_ZERO", rule);
+}
+
 void check_options(const sab_sizes_file_options& options) {
-    if (options.format != nullptr) format_named(options.format);  // refuses an unknown one
     check_text_unit(options.text_unit);
     check(options.missing == SAB_MISSING_REFUSE || options.missing == SAB_MISSING_SKIP,
           "options.missing", options.missing,
           "must be SAB_MISSING_REFUSE (0) or SAB_MISSING_SKIP (1)");
     check(options.copy == 0 || options.copy == 1, "options.copy", options.copy, "must be 0 or 1");
     check_null_rule(options.nulls);
+    if (options.format != nullptr) check_used(format_named(options.format), options);
 }
 
 Sizes read_as(Format format, Input& input, Lines& lines, const sab_sizes_file_options& options) {
@@ -45,6 +53,7 @@ Sizes read_sizes_file(const char* path, const sab_sizes_file_options& options) {
     if (format != Format::json_lines && options.column != nullptr)
         refuse_argument("options.column", Quoted(options.column), "\"", path,
                         "\" is not read as JSON lines, and has no columns");
+    check_used(format, options);
     return read_as(format, input, lines, options);
 }
 

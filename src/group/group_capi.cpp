@@ -60,14 +60,6 @@ sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* co
     });
 }
 
-sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups,
-                                        sab_grouping** grouping) noexcept {
-    return sab::guard_new(grouping, "grouping", [&] {
-        if (groups > 0) sab::require(counts, "counts");
-        return new sab_grouping{{}, sab::group_consecutively({counts, groups})};
-    });
-}
-
 sab_status sab_grouping_get_view(const sab_grouping* grouping, sab_grouping_view* groups) noexcept {
     return sab::guard([&] {
         sab::require(grouping, "grouping");

@@ -149,7 +149,12 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
     Grouping made;
     made.offsets = offsets_of(counts);
     const auto samples = static_cast<std::size_t>(made.offsets.back());
-    if (samples > 0) require(indices, "indices");
+    if (indices == nullptr) {
+        made.permutation.resize(samples);
+        std::iota(made.permutation.begin(), made.permutation.end(), int64_t{0});
+        invert(made);
+        return made;
+    }
     std::vector<bool> is_taken(samples);
     for (std::size_t slot = 0; slot < samples; ++slot) {
         if (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= samples)
@@ -161,16 +166,6 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
         is_taken[static_cast<std::size_t>(indices[slot])] = true;
     }
     made.permutation.assign(indices, indices + samples);
-    invert(made);
-    return made;
-}
-
-Grouping group_consecutively(std::span<const uint64_t> counts) {
-    check_group_count(counts.size());
-    Grouping made;
-    made.offsets = offsets_of(counts);
-    made.permutation.resize(static_cast<std::size_t>(made.offsets.back()));
-    std::iota(made.permutation.begin(), made.permutation.end(), int64_t{0});
     invert(made);
     return made;
 }

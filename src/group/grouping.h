@@ -20,8 +20,8 @@ struct Grouping {
 
 Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions);
 Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups);
+/// `indices`: NULL: 0, 1, 2, ...
 Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> counts);
-Grouping group_consecutively(std::span<const uint64_t> counts);
 
 }  // namespace sab
 

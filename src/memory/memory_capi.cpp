@@ -117,24 +117,6 @@ sab_status sab_memory_model_get_info(const sab_memory_model* model,
     });
 }
 
-sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index,
-                                     double* coefficient, uint32_t* powers) noexcept {
-    return sab::guard([&] {
-        sab::require(model, "model");
-        sab::require(coefficient, "coefficient");
-        sab::require(powers, "powers");
-        const sab::MemoryModel::Term& term = model->impl->term(index);
-        *coefficient = term.coefficient;
-        std::ranges::copy(term.powers, powers);
-    });
-}
-
-const char* sab_memory_model_column_name(const sab_memory_model* model, size_t column) noexcept {
-    if (!sab::is_handle(model) || column >= model->impl->columns().size()) return nullptr;
-    const std::string& name = model->impl->columns()[column];
-    return name.empty() ? nullptr : name.c_str();
-}
-
 sab_status sab_memory_model_predict(const sab_memory_model* model, const double* features,
                                     size_t count, double* predicted, double* upper) noexcept {
     return sab::guard([&] {

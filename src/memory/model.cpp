@@ -388,12 +388,11 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
         if (problem.is_batch && term > 1) coefficient = std::max(coefficient, 0.0);  // rounding
         model->terms_.push_back({coefficient, problem.terms[term]});
     }
-    model->refresh_constant();
+    model->finish();
     sab_memory_model_info& info = model->info_;
     info.kind = options.kind;
     info.degree = options.degree;
     info.feature_count = feature_count;
-    info.term_count = model->terms_.size();
     info.measurements = n;
 
     double squares = 0;
@@ -417,23 +416,26 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
     return model;
 }
 
-void MemoryModel::refresh_constant() {
+void MemoryModel::finish() {
     info_.constant = 0;
-    for (const Term& term : terms_)
+    for (const Term& term : terms_) {
         if (std::ranges::all_of(term.powers, [](uint32_t power) { return power == 0; }))
             info_.constant += term.coefficient;
+        coefficients_.push_back(term.coefficient);
+        powers_.insert(powers_.end(), term.powers.begin(), term.powers.end());
+    }
+    for (const std::string& name : columns_)
+        if (!name.empty()) names_.push_back(name.c_str());
+    info_.term_count = terms_.size();
+    info_.coefficients = coefficients_.data();
+    info_.powers = powers_.data();
+    info_.column_names = names_.empty() ? nullptr : names_.data();
 }
 
 double MemoryModel::predict(std::span<const double> features) const {
     double sum = 0;
     for (const Term& term : terms_) sum += term.coefficient * term_value(features, term.powers);
     return sum;
-}
-
-const MemoryModel::Term& MemoryModel::term(std::size_t index) const {
-    check(index < terms_.size(), "index", index, "must be below the number of terms, ",
-          terms_.size());
-    return terms_[index];
 }
 
 void MemoryModel::predict(const double* features, std::size_t count, double* predicted,

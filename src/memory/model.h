@@ -30,7 +30,6 @@ public:
 
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
-    const Term& term(std::size_t index) const;
     /// Of the features after the first: those of a batch are its columns. "" each without names.
     const std::vector<std::string>& columns() const { return columns_; }
     double predict(std::span<const double> features) const;
@@ -46,10 +45,14 @@ public:
     void save(const char* path) const;
 
 private:
-    void refresh_constant();
+    /// What `info_` has of the columns and the terms, which stay as they are from then on.
+    void finish();
     sab_memory_model_info info_ = SAB_MEMORY_MODEL_INFO_INIT;
     std::vector<std::string> columns_;
     std::vector<Term> terms_;
+    std::vector<const char*> names_;
+    std::vector<double> coefficients_;
+    std::vector<uint32_t> powers_;  ///< of all terms, one after the other
 };
 
 /// All terms of a kind, degree and number of features, the constant first.

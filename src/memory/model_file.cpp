@@ -127,12 +127,11 @@ std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> 
     model->columns_.resize(header.features - 1);
     for (std::size_t j = 0; is_batch && j < model->columns_.size(); ++j)
         model->columns_[j] = take_name(at + j * sizeof(NameField), model->columns_, j, refuse);
-    model->refresh_constant();
+    model->finish();
     sab_memory_model_info& info = model->info_;
     info.kind = header.kind;
     info.degree = header.degree;
     info.feature_count = header.features;
-    info.term_count = header.terms;
     info.measurements = header.measurements;
     info.margin = header.margin;
     info.coverage = header.coverage;

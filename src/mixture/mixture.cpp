@@ -8,7 +8,9 @@
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/hasher.h"
+#include "base/options.h"
 #include "base/rounding.h"
+#include "base/saved_state.h"
 #include "sampler/permutation.h"
 
 namespace sab {
@@ -406,24 +408,22 @@ std::vector<uint64_t> Mixture::proportions(uint64_t epoch) const {
 void Mixture::match_proportions(uint64_t epoch, std::span<const uint64_t> saved) const {
     const std::vector<uint64_t> own = proportions(epoch);
     const std::size_t sources = sources_.size(), before = own.size() - sources;
-    if (saved.size() <= before)
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved without a mixture");
+    if (saved.size() <= before) mismatch_state("was saved without a mixture");
     if (saved.size() != own.size())
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with a mixture of ",
-                   saved.size() - before, " sources, this sampler has ", sources);
+        mismatch_state("was saved with a mixture of ", saved.size() - before,
+                       " sources, this sampler has ", sources);
     for (std::size_t s = 0; s < sources; ++s)
         if (saved[before + s] != own[before + s])
-            fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with other repeats: source ",
-                       std::string_view(sources_[s].name), " had ", number_of(saved[before + s]),
-                       " repeats in epoch ", epoch, ", this sampler has ",
-                       number_of(own[before + s]));
+            mismatch_state("was saved with other repeats: source ",
+                           std::string_view(sources_[s].name), " had ",
+                           number_of(saved[before + s]), " repeats in epoch ", epoch,
+                           ", this sampler has ", number_of(own[before + s]));
     if (saved[1] != own[1])
-        fail_about(SAB_E_MISMATCH, "state", no_value,
-                   "was saved with another schedule of repeats, though those of epoch ", epoch,
-                   " are the same");
+        mismatch_state("was saved with another schedule of repeats, though those of epoch ", epoch,
+                       " are the same");
     if (saved[0] != own[0])
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with the seed ", saved[0],
-                   " of the mixture, this sampler has ", own[0]);
+        mismatch_state("was saved with the seed ", saved[0], " of the mixture, this sampler has ",
+                       own[0]);
 }
 
 namespace {
@@ -446,10 +446,11 @@ std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
 std::vector<int64_t> distinct_ids(std::span<const int64_t> ids) {
     std::vector<int64_t> known;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (ids[i] < 0) refuse_argument(named("ids[", i, "]"), ids[i], "must be at least 0");
+        if (ids[i] < 0)
+            refuse_argument(named("options.ids[", i, "]"), ids[i], "must be at least 0");
         const auto place = std::ranges::lower_bound(known, ids[i]);
         if (place != known.end() && *place == ids[i]) continue;
-        check(known.size() < SAB_MAX_SOURCES, text("ids[", i, "]"), ids[i],
+        check(known.size() < SAB_MAX_SOURCES, text("options.ids[", i, "]"), ids[i],
               "is one source more than ", SAB_MAX_SOURCES, ", the most that there may be");
         known.insert(place, ids[i]);
     }
@@ -458,7 +459,38 @@ std::vector<int64_t> distinct_ids(std::span<const int64_t> ids) {
 
 }  // namespace
 
+static Columns mix_by_ids(const Columns& sizes, const sab_mixture_options& options) {
+    sizes.refuse_choice("sources[0]");
+    if (options.id_count > 0) require(options.ids, "options.ids");
+    check(options.id_count == sizes.count(), "options.id_count", options.id_count,
+          "must be the number of samples, ", sizes.count());
+    const std::span<const int64_t> ids(options.ids, options.id_count);
+    std::vector<int64_t> known = read_all_sources(options);
+    if (known.empty()) {
+        check(!ids.empty(), "options.id_count", 0, "must be at least 1");
+        known = distinct_ids(ids);
+    }
+    std::vector<uint16_t> source_of(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto place = std::ranges::lower_bound(known, ids[i]);
+        if (place == known.end() || *place != ids[i])
+            refuse_argument(named("options.ids[", i, "]"), ids[i],
+                            "must be one of options.all_sources");
+        source_of[i] = static_cast<uint16_t>(place - known.begin());
+    }
+    return sizes.dense().chosen_by(
+        std::make_shared<const Mixture>(sizes, std::move(source_of), known, options));
+}
+
 Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture_options& options) {
+    const bool has_ids = options.ids != nullptr || options.id_count > 0;
+    check(!has_ids || sources.size() == 1, "count", sources.size(), "must be 1 with options.ids");
+    if (sources.size() == 1) {
+        require(sources[0], "sources[0]");
+        const Columns& only = sources[0]->impl;
+        const bool is_empty_shard = only.count() == 0 && options.all_source_count > 1;
+        if (has_ids || is_empty_shard) return mix_by_ids(only, options);
+    }
     const Columns joined = Columns::join(sources, "sources");
     std::vector<int64_t> ids = read_all_sources(options);
     const bool is_shard = !ids.empty();
@@ -476,25 +508,6 @@ Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture
     }
     return joined.dense().chosen_by(
         std::make_shared<const Mixture>(joined, std::move(source_of), ids, options));
-}
-
-Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
-                   const sab_mixture_options& options) {
-    sizes.refuse_choice("sizes");
-    std::vector<int64_t> known = read_all_sources(options);
-    if (known.empty()) {
-        check(!ids.empty(), "count", 0, "must be at least 1");
-        known = distinct_ids(ids);
-    }
-    std::vector<uint16_t> source_of(ids.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        const auto place = std::ranges::lower_bound(known, ids[i]);
-        if (place == known.end() || *place != ids[i])
-            refuse_argument(named("ids[", i, "]"), ids[i], "must be one of options.all_sources");
-        source_of[i] = static_cast<uint16_t>(place - known.begin());
-    }
-    return sizes.dense().chosen_by(
-        std::make_shared<const Mixture>(sizes, std::move(source_of), known, options));
 }
 
 }  // namespace sab

@@ -40,7 +40,7 @@ public:
     sab_mixture_source describe(std::size_t source, uint64_t epoch) const;
     std::vector<uint32_t> counts(uint64_t epoch) const;
     /// Which of the samples of its source a sample is.
-    std::size_t row_of(std::size_t sample) const;
+    std::size_t row_of(std::size_t sample) const override;
 
 private:
     struct Source {
@@ -98,8 +98,5 @@ private:
 
 /// The samples of several data sets, one after the other.
 Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture_options& options);
-/// The samples of one data set, whose sources are the ids that there are.
-Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
-                   const sab_mixture_options& options);
 
 }  // namespace sab

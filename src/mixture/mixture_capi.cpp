@@ -40,25 +40,6 @@ sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
     });
 }
 
-sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size_t count,
-                                const sab_mixture_options* options, sab_sizes** mixture) noexcept {
-    return sab::guard_new(mixture, "mixture", [&] {
-        const auto given = sab::read_options(options);
-        sab::require(sizes, "sizes");
-        sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
-                   sizes->impl.count());
-        if (count > 0) sab::require(ids, "ids");
-        sab::Columns made = sab::mix_by_ids(sizes->impl, {ids, count}, given);
-        return new sab_sizes{{}, std::move(made)};
-    });
-}
-
-size_t sab_mixture_source_count(const sab_sizes* sizes) noexcept {
-    return !sab::is_handle(sizes) || sizes->impl.choice() == nullptr
-               ? 0
-               : sizes->impl.choice()->sources();
-}
-
 sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t epoch,
                                   sab_mixture_source* source) noexcept {
     return sab::guard([&] {
@@ -68,20 +49,6 @@ sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t
         sab::check(index < mixture.sources(), "index", index,
                    "must be below the number of sources, ", mixture.sources());
         sab::write_result(mixture.describe(index, epoch), source);
-    });
-}
-
-sab_status sab_mixture_locate(const sab_sizes* sizes, size_t index, size_t* source,
-                              size_t* row) noexcept {
-    return sab::guard([&] {
-        sab::require(sizes, "sizes");
-        sab::require(source, "source");
-        sab::require(row, "row");
-        const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
-        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
-                   sizes->impl.count());
-        *row = mixture.row_of(index);
-        *source = mixture.source_of()[index];
     });
 }
 

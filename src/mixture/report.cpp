@@ -22,6 +22,7 @@ public:
         : choice_(choice),
           reports_(choice.sources()),
           times_(choice.source_of().size()),
+          seen_(choice.source_of().size()),
           in_step_(choice.sources()) {}
 
     void add(const Batch& batch) {
@@ -38,6 +39,7 @@ public:
                 ++report.samples;
                 report.distinct += times_[sample]++ == 0;
                 report.most = std::max<uint64_t>(report.most, times_[sample]);
+                report.together += copies_found(sample);
             }
             const double size = is_piece ? batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i]
                                          : choice_.size_of(sample);
@@ -48,6 +50,7 @@ public:
             report.padded_total += !batch.is_row ? taken : total > 0 ? taken * size / total : 0;
         }
         largest_batch_ = std::max(largest_batch_, size_of_batch);
+        ++batch_;
     }
 
     /// After the batches of all ranks.
@@ -74,6 +77,15 @@ public:
     }
 
 private:
+    /// How many copies more are known now to be in the batch at hand with another one: the second
+    /// one is, and then the first.
+    uint64_t copies_found(std::size_t sample) {
+        Seen& seen = seen_[sample];
+        const uint32_t before = seen.batch == batch_ ? seen.copies : 0;
+        seen = {batch_, before + 1};
+        return before == 1 ? 2 : static_cast<uint64_t>(before > 1);
+    }
+
     /// A source is farthest from its due after a step that has some of it, or just before one.
     void measure_deviations() {
         if (largest_batch_ == 0) return;
@@ -99,6 +111,12 @@ private:
     const EpochChoice& choice_;
     std::vector<sab_mixture_report> reports_;
     std::vector<uint32_t> times_;  ///< of each sample
+    struct Seen {
+        uint32_t batch = 0;  ///< the last one that has the sample
+        uint32_t copies = 0;
+    };
+    std::vector<Seen> seen_;
+    uint32_t batch_ = 1;
     double largest_batch_ = 0;     ///< its size
     // of the step at hand:
     std::vector<double> in_step_;  ///< of each source, by size

@@ -484,8 +484,12 @@ void check_pack_options(const sab_packed_options& options, std::span<const std::
           "than the capacity");
     check(options.window <= largest_window, "pack.window", options.window, "must be at most ",
           largest_window);
+    check(options.window == 0 || columns > 1 || options.method == SAB_PACK_FIRST_FIT, "pack.window",
+          options.window, "goes with SAB_PACK_FIRST_FIT (2) and sizes of several columns only");
     check(options.tries <= largest_tries, "pack.tries", options.tries, "must be at most ",
           largest_tries);
+    check(options.tries == 0 || columns > 1, "pack.tries", options.tries,
+          "goes with sizes of several columns only");
 }
 
 Packing pack(const SizeCounts& counts, std::span<const std::string> names,

@@ -8,6 +8,20 @@
 
 namespace sab {
 
+/// What buckets waste.
+struct Waste {
+    double padded = 0;   ///< each sample padded to the longest of its bucket, over all columns
+    double padding = 0;  ///< of that, what is not data
+    uint64_t batches = 0;
+    Waste& operator+=(const Waste& other) {
+        padded += other.padded;
+        padding += other.padding;
+        batches += other.batches;
+        return *this;
+    }
+    friend Waste operator+(Waste a, const Waste& b) { return a += b; }
+};
+
 /// Buckets that were tried.
 template <class Buckets>
 struct Automatic {

@@ -25,11 +25,11 @@ uint64_t batches_of(const std::vector<Box>& boxes) {
 
 }  // namespace
 
-AutomaticBoxes::AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes,
-                               uint64_t lower_bound, const BoxFinder::Waste& singles,
-                               std::size_t parts)
+AutomaticBoxes::AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes, double target,
+                               uint64_t lower_bound, const Waste& singles, std::size_t parts)
     : cells_(cells),
       batch_sizes_(batch_sizes),
+      target_(target),
       lower_bound_(lower_bound),
       singles_(singles),
       parts_(parts),
@@ -45,10 +45,8 @@ AutomaticBoxes::AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes
 
 AutomaticBoxes::Tried AutomaticBoxes::tried(std::vector<Box> boxes, uint64_t fewest) const {
     Tried tried{std::move(boxes), fewest, 0};
-    const BoxFinder::Waste waste = finder_.waste(tried.buckets);
     tried.overhead =
-        overhead(waste.padding + singles_.padding, waste.padded + singles_.padded,
-                 waste.batches + singles_.batches, lower_bound_, !options().budgets.empty());
+        overhead(finder_.waste(tried.buckets) + singles_, lower_bound_, !options().budgets.empty());
     return tried;
 }
 
@@ -59,12 +57,11 @@ AutomaticBoxes::Tried AutomaticBoxes::by_cuts(const BoxFinder& finder, uint64_t 
         if (fewest > most) return Tried{{}, fewest, std::numeric_limits<double>::infinity()};
         return tried(finder.by_cuts(fewest, true, progress), fewest);
     };
-    Tried found = find_automatic(options().padding_target, range_.fewest, range_.most, quick,
-                                 [](auto&, double&) {});
+    Tried found = find_automatic(target_, range_.fewest, range_.most, quick, [](auto&, double&) {});
     if (most < unlimited && cells_.size() > most_followed) return found;
     Tried better = tried(finder.by_cuts(found.fewest, false, progress), found.fewest);
     if (better.overhead >= found.overhead) return found;
-    better.nearest = std::max(options().padding_target, std::min(found.nearest, better.overhead));
+    better.nearest = std::max(target_, std::min(found.nearest, better.overhead));
     return better;
 }
 
@@ -78,7 +75,7 @@ void AutomaticBoxes::add_orders(const Progress& progress) {
     for (const Budget& budget : batch_sizes_.budgets()) {
         std::vector<double>& costs = keys.emplace_back(cells_.size());
         for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
-            costs[cell] = batch_sizes_.cost_of(budget.cost, 1, cells_.of(cell));
+            costs[cell] = budget.cost(1, cells_.of(cell));
             shares[cell] = std::max(shares[cell], costs[cell] / budget.limit);
         }
     }
@@ -149,7 +146,7 @@ AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
     if (chosen == all.end())
         chosen = std::find_if(all.begin(), all.end() - 1,
                               [&](const Tried& each) { return has_few_batches(each, progress); });
-    chosen->nearest = std::max(options().padding_target, nearest);
+    chosen->nearest = std::max(target_, nearest);
     return std::move(*chosen);
 }
 

@@ -17,8 +17,8 @@ public:
 
     /// `lower_bound`: of the number of batches. `singles`: what batches of one sample, which are
     /// counted in it, add to the waste. `parts`: the cells are one of so many.
-    AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes, uint64_t lower_bound,
-                   const BoxFinder::Waste& singles, std::size_t parts);
+    AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes, double target,
+                   uint64_t lower_bound, const Waste& singles, std::size_t parts);
 
     Tried find(const Progress& progress);
 
@@ -28,15 +28,14 @@ private:
     Tried by_cuts(const BoxFinder& finder, uint64_t most, const Progress& progress) const;
     Tried by_orders(uint64_t most, const Progress& progress);
     bool has_few_batches(const Tried& tried, const Progress& progress);
-    bool meets_target(const Tried& tried) const {
-        return tried.overhead <= options().padding_target;
-    }
+    bool meets_target(const Tried& tried) const { return tried.overhead <= target_; }
     void add_orders(const Progress& progress);
 
     const Cells& cells_;
     const BatchSizes& batch_sizes_;
+    double target_;
     uint64_t lower_bound_;
-    BoxFinder::Waste singles_;
+    Waste singles_;
     std::size_t parts_;
     AutomaticRange range_{};
     BoxFinder finder_;

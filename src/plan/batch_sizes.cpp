@@ -12,34 +12,6 @@ double round_up(double length, double multiple) {
     return std::max(length, rounded < length ? rounded + multiple : rounded);
 }
 
-double price_of_zero(std::span<const double> distinct_sizes) {
-    return distinct_sizes[0] > 0       ? distinct_sizes[0]
-           : distinct_sizes.size() > 1 ? distinct_sizes[1]
-                                       : 1;
-}
-
-PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColumn& zeros) {
-    PerColumn lengths{}, cheapest{};
-    std::ranges::copy(padded, lengths.begin());
-    const bool has_zero = std::ranges::find(padded, 0.0) != padded.end();
-    if (!has_zero || (padded.size() > 1 && cost(1, padded) > 0)) return lengths;
-    // The cheapest length in place of one zero; where no single one makes a cost, in place of all.
-    double least = 0;
-    for (std::size_t j = 0; j < padded.size(); ++j) {
-        if (padded[j] != 0) continue;
-        PerColumn tried{};
-        std::ranges::copy(padded, tried.begin());
-        tried[j] = zeros[j];
-        lengths[j] = zeros[j];
-        if (const double price = padded.size() > 1 ? cost(1, first_of(tried, padded.size())) : 0;
-            price > 0 && (least == 0 || price < least)) {
-            least = price;
-            cheapest = tried;
-        }
-    }
-    return least > 0 ? cheapest : lengths;
-}
-
 BatchSizes::BatchSizes(PlanOptions options, std::span<const std::span<const double>> distinct,
                        std::size_t count)
     : options_(std::move(options)),
@@ -49,18 +21,12 @@ BatchSizes::BatchSizes(PlanOptions options, std::span<const std::span<const doub
     if (options_.batch_sizes.empty() && options_.batch_size_multiple == 1)
         for (const Budget& budget : budgets())
             if (const auto weights = budget.cost.weights()) weights_.push_back(*weights);
-    for (std::size_t j = 0; j < columns_; ++j) zeros_[j] = padded(price_of_zero(distinct[j]), j);
 }
 
 PerColumn BatchSizes::padded(std::span<const double> sizes) const {
     PerColumn lengths{};
     for (std::size_t j = 0; j < columns_; ++j) lengths[j] = padded(sizes[j], j);
     return lengths;
-}
-
-double BatchSizes::cost_of(const Cost& cost, uint64_t count,
-                           std::span<const double> lengths) const {
-    return cost(count, first_of(priced(cost, lengths, zeros_), columns_));
 }
 
 uint64_t BatchSizes::largest(std::span<const double> lengths,
@@ -72,8 +38,7 @@ uint64_t BatchSizes::largest(std::span<const double> lengths,
         fits += (multiple - fits % multiple) % multiple;
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
     for (const Budget& budget : budgets)
-        fits = budget.cost.largest_count(first_of(priced(budget.cost, lengths, zeros_), columns_),
-                                         budget.limit, fits);
+        fits = budget.cost.largest_count(lengths, budget.limit, fits);
     if (fits >= multiple) fits -= fits % multiple;
     if (options_.batch_sizes.size() == 1 && fits > 0)
         fits = budgets.empty() ? options_.batch_sizes[0] : std::min(fits, options_.batch_sizes[0]);
@@ -97,7 +62,6 @@ uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
     for (std::size_t i = 0; i < weights_.size(); ++i) {
         double cost = 0;
         for (std::size_t j = 0; j < columns_; ++j) cost += weights_[i][j] * lengths[j];
-        if (cost == 0) return std::max<uint64_t>(largest(lengths), 1);  // zeros have another price
         // Rounding must not make it less than largest(), whose batches a box is made of.
         fits = std::min(fits, budgets()[i].limit / cost * (1 + 1e-9));
     }
@@ -110,12 +74,10 @@ double BatchSizes::smooth(std::span<const double> lengths) const {
     if (options_.batch_sizes.size() == 1) most = std::min(most, options_.batch_sizes[0]);
     double squares = 0;
     for (const Budget& budget : budgets()) {
-        const PerColumn priced_lengths = priced(budget.cost, lengths, zeros_);
-        const std::span<const double> known = first_of(priced_lengths, columns_);
-        double share = budget.cost(1, known) / budget.limit;
+        double share = budget.cost(1, lengths) / budget.limit;
         if (share <= 1 && !budget.cost.is_proportional()) {
-            const uint64_t fits = budget.cost.largest_count(known, budget.limit, most);
-            const double cost = budget.cost(fits, known), next = budget.cost(fits + 1, known),
+            const uint64_t fits = budget.cost.largest_count(lengths, budget.limit, most);
+            const double cost = budget.cost(fits, lengths), next = budget.cost(fits + 1, lengths),
                          part = next > cost ? (budget.limit - cost) / (next - cost) : 1;
             share = 1 / (static_cast<double>(fits) + std::clamp(part, 0.0, 1.0));
         }
@@ -127,9 +89,8 @@ double BatchSizes::smooth(std::span<const double> lengths) const {
 }
 
 bool BatchSizes::fits_alone(std::span<const double> lengths) const {
-    return std::ranges::all_of(budgets(), [&](const Budget& budget) {
-        return cost_of(budget.cost, 1, lengths) <= budget.limit;
-    });
+    return std::ranges::all_of(
+        budgets(), [&](const Budget& budget) { return budget.cost(1, lengths) <= budget.limit; });
 }
 
 std::string BatchSizes::limits() const {
@@ -147,8 +108,7 @@ std::string BatchSizes::rounding() const {
 
 std::string BatchSizes::exceeded(std::span<const double> lengths) const {
     std::size_t i = 0;
-    while (i + 1 < budgets().size() && cost_of(budgets()[i].cost, 1, lengths) <= budgets()[i].limit)
-        ++i;
+    while (i + 1 < budgets().size() && budgets()[i].cost(1, lengths) <= budgets()[i].limit) ++i;
     return (budgets().size() == 1 ? text("the budget, ", budgets()[i].limit)
                                   : text("options.budgets[", i, "].limit = ", budgets()[i].limit)) +
            rounding();
@@ -159,7 +119,7 @@ void BatchSizes::refuse_fall(std::size_t budget, uint64_t count, const PerColumn
     const Cost& cost = budgets()[budget].cost;
     const std::span<const double> long_ones = first_of(lengths, columns_),
                                   short_ones = first_of(shorter, columns_);
-    const double here = cost_of(cost, count, long_ones), before = cost_of(cost, count, short_ones);
+    const double here = cost(count, long_ones), before = cost(count, short_ones);
     if (here < before * (1 - 1e-9))
         refuse_argument(named("options.budgets[", budget, "].cost"), no_value,
                         cost_text(count, long_ones), " = ", here, " must not be less than ",
@@ -173,8 +133,7 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
     for (std::size_t i = 0; i < budgets().size(); ++i) {
         const Cost& cost = budgets()[i].cost;
         if (!cost.is_callback()) {
-            const PerColumn shortest = priced(cost, first_of(least, columns_), zeros_);
-            const std::span<const double> given = first_of(shortest, columns_);
+            const std::span<const double> given = first_of(least, columns_);
             const double one = cost(1, given), two = cost(2, given);
             if (two < one)
                 refuse_argument(named("options.budgets[", i, "].cost"), no_value,
@@ -187,7 +146,7 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
             const std::size_t last = distinct[j].size() - 1, steps = std::min(last, most_tried);
             PerColumn before = least, lengths = least;
             for (std::size_t step = 1; step <= steps; ++step) {
-                if (cost_of(cost, 1, first_of(before, columns_)) > budgets()[i].limit) break;
+                if (cost(1, first_of(before, columns_)) > budgets()[i].limit) break;
                 lengths[j] = padded(distinct[j][step * last / steps], j);
                 refuse_fall(i, 1, lengths, before);
                 before = lengths;

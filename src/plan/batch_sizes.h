@@ -13,14 +13,6 @@ namespace sab {
 
 double round_up(double length, double multiple);
 
-/// The size that a sample of size zero is priced at: the smallest above zero among the distinct
-/// sizes, ascending; 1 when there is none.
-double price_of_zero(std::span<const double> distinct_sizes);
-
-/// The lengths whose cost a batch padded to `padded` has. `zeros`: what takes the place of a length
-/// of 0, where it does; see sab/sizes.h.
-PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColumn& zeros);
-
 class BatchSizes {
 public:
     /// `distinct`: the distinct sizes of each column, ascending. `count`: of the samples.
@@ -42,7 +34,6 @@ public:
     PerColumn padded(std::span<const double> sizes) const;
 
     // Lengths are padded.
-    double cost_of(const Cost& cost, uint64_t count, std::span<const double> lengths) const;
     /// How many samples make a batch under some of the budgets; 0 when not even one fits them.
     uint64_t largest(std::span<const double> lengths, std::span<const Budget> budgets) const;
     uint64_t largest(std::span<const double> lengths) const { return largest(lengths, budgets()); }
@@ -100,7 +91,6 @@ private:
 
     PlanOptions options_;
     std::size_t columns_, count_;
-    PerColumn zeros_{};
     Cost cost_;
     /// of the budgets, if all are padded totals and nothing else limits a batch but a largest size
     std::vector<PerColumn> weights_{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/segmentation.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 
@@ -120,7 +121,7 @@ std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches, bool jo
     return ranges;
 }
 
-BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
+Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
     Waste sum;
     std::size_t distinct = counts_.distinct_sizes.size() - 1;
     for (std::size_t i = ranges.size(); i-- > 0;) {
@@ -135,7 +136,7 @@ BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& rang
     return sum;
 }
 
-BoundaryFinder::Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
+Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
     Waste sum;
     sum.padding = -total(begin, end);
     while (begin < end) {
@@ -219,21 +220,75 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     }
 }
 
+BoundaryFinder::Tried BoundaryFinder::best_with(uint64_t batches, double target,
+                                                const OverheadOf& overhead_of) {
+    std::vector<BucketRange> equal = equal_buckets(batches);
+    Tried found{by_fewest_batches(batches, equal), batches, 0};
+    found.overhead = overhead_of(found.buckets);
+    // fewer batches may pad more if the cost is not proportional to the length
+    if (found.overhead > target)
+        if (const double overhead = overhead_of(equal); overhead < found.overhead)
+            found = {std::move(equal), batches, overhead};
+    return found;
+}
+
+/// Two samples of a class meet in any of its buckets. Two of other classes share at most one
+/// bucket, as the buckets are ranges of the order.
+double BoundaryFinder::meet_again(const std::vector<BucketRange>& ranges,
+                                  bool are_exchanged) const {
+    struct Part {
+        std::size_t size_class;
+        double samples, share;  ///< in this bucket, and the share of the class that they are
+    };
+    std::vector<uint64_t> borders;
+    for (const BucketRange& range : ranges)
+        if (range.begin < range.end) borders.push_back(range.begin);
+    borders.push_back(ranges.back().end);
+    std::vector<SharedRun> runs;
+    if (are_exchanged) runs = runs_across(counts_, borders, padded_);
+    std::vector<double> own(runs.size());  // chance that two of a class meet
+    std::vector<std::vector<Part>> parts(ranges.size());
+    std::size_t next = 0;
+    for (std::size_t b = 0; b < ranges.size(); ++b) {
+        const BucketRange& range = ranges[b];
+        while (next < runs.size() && runs[next].end <= range.begin) ++next;
+        for (std::size_t k = next; k < runs.size() && runs[k].begin < range.end; ++k) {
+            const auto samples = static_cast<double>(std::min(range.end, runs[k].end) -
+                                                     std::max(range.begin, runs[k].begin));
+            const double share = samples / static_cast<double>(runs[k].end - runs[k].begin);
+            own[k] += share * share / static_cast<double>(std::max<uint64_t>(1, range.batches()));
+            parts[b].push_back({k, samples, share});
+        }
+    }
+    double met = 0, pairs = 0;
+    for (std::size_t b = 0; b < ranges.size(); ++b) {
+        const auto samples = static_cast<double>(ranges[b].end - ranges[b].begin);
+        if (samples == 0) continue;
+        double alone = 1, of_same = 0, of_others = 0;  // `alone`: the share of no shared class
+        for (const Part& part : parts[b]) {
+            const double in_bucket = part.samples / samples;
+            alone -= in_bucket;
+            of_same += in_bucket * in_bucket * own[part.size_class];
+            of_others -= in_bucket * part.share * in_bucket * part.share;
+        }
+        double together = alone;
+        for (const Part& part : parts[b]) together += part.samples / samples * part.share;
+        of_others += together * together;
+        const double weight = samples * static_cast<double>(ranges[b].batch_size - 1);
+        met += weight * (of_same + of_others / static_cast<double>(ranges[b].batches()));
+        pairs += weight;
+    }
+    return pairs > 0 ? met / pairs : 1;
+}
+
 BoundaryFinder::Tried BoundaryFinder::automatic(double target, uint64_t fewest, uint64_t most,
                                                 const OverheadOf& overhead_of,
                                                 const Progress& progress) {
     uint64_t done = 0;
-    const auto best_with = [&](uint64_t batches) {
+    const auto best = [&](uint64_t batches) {
         ++done;
         progress.report(done, done + 1);
-        std::vector<BucketRange> equal = equal_buckets(batches);
-        Tried found{by_fewest_batches(batches, equal), batches, 0};
-        found.overhead = overhead_of(found.buckets);
-        // fewer batches may pad more if the cost is not proportional to the length
-        if (found.overhead > target)
-            if (const double overhead = overhead_of(equal); overhead < found.overhead)
-                found = {std::move(equal), batches, overhead};
-        return found;
+        return best_with(batches, target, overhead_of);
     };
     // by_fewest_batches() is not exact for many batches or few buckets. The result is at least as
     // good as equal buckets of these numbers of batches.
@@ -245,7 +300,7 @@ BoundaryFinder::Tried BoundaryFinder::automatic(double target, uint64_t fewest, 
                 tried.push_back({std::move(equal), batches, nearest = overhead});
         }
     };
-    return find_automatic(target, fewest, most, best_with, add_equal);
+    return find_automatic(target, fewest, most, best, add_equal);
 }
 
 std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Progress& progress) {

@@ -58,6 +58,8 @@ public:
 
     using Tried = Automatic<std::vector<BucketRange>>;
     using OverheadOf = std::function<double(const std::vector<BucketRange>&)>;
+    /// by_fewest_batches(), or equal buckets where these waste less and the others miss the target.
+    Tried best_with(uint64_t batches, double target, const OverheadOf& overhead_of);
     /// Buckets of whole batches with an overhead of at most `target`: see find_automatic().
     Tried automatic(double target, uint64_t fewest, uint64_t most, const OverheadOf& overhead_of,
                     const Progress& progress);
@@ -71,7 +73,9 @@ public:
         uint64_t fewest;     ///< batches of a bucket that has no surcharge
         uint64_t surcharge;  ///< in batches, for each bucket with fewer
         uint64_t cut;        ///< the result of sorted_cut()
-        bool keeps_tails;    ///< else each bucket needs a whole batch, since its tail is left out
+        /// samples that a tail has at least; as large as can be: each bucket needs a whole batch,
+        /// since its tail is left out
+        uint64_t least_tail;
     };
     /// Buckets of whole batches, but for the tail of the shortest samples, with the least sum of
     /// batches and surcharges. Without a surcharge there are as many batches as in sorted_cut(), or
@@ -96,12 +100,10 @@ public:
     /// padded total.
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
-    struct Waste {
-        double padded = 0;  ///< each sample padded to the longest of its range
-        double padding = 0;
-        uint64_t batches = 0;
-    };
     Waste waste(const std::vector<BucketRange>& ranges) const;
+    /// The expected share of the pairs of batch mates that are mates in the next epoch, too.
+    /// `are_exchanged`: samples that are padded to the same length, and lie in several buckets.
+    double meet_again(const std::vector<BucketRange>& ranges, bool are_exchanged) const;
     /// The samples of [begin, end) as batches of one.
     Waste waste_of_singles(uint64_t begin, uint64_t end) const;
 

@@ -133,8 +133,8 @@ std::vector<Box> BoxPlanner::boxes_of_boundaries(const BoxFinder& finder,
 }
 
 /// What samples that are batches of one waste, each padded to its own length.
-BoxFinder::Waste BoxPlanner::waste_of(std::span<const Stretch> singles) const {
-    BoxFinder::Waste waste;
+Waste BoxPlanner::waste_of(std::span<const Stretch> singles) const {
+    Waste waste;
     for (const Stretch& stretch : singles) {
         const PerColumn sizes = samples_.sizes_of(samples_.point_at(stretch.first)),
                         lengths = samples_.padded_of(samples_.point_at(stretch.first));
@@ -159,22 +159,22 @@ std::vector<Box> BoxPlanner::boxes_of_shapes(const BoxFinder& finder, const Grou
     const auto fits = [&](const Box& box) {
         return batch_sizes_.largest(samples_.cut(box.padded)) > 0;
     };
-    const BoxFinder::Waste own = finder.waste(boxes), other = finder.waste(others);
+    const Waste own = finder.waste(boxes), other = finder.waste(others);
     const bool saves_batches =
                    own.batches > other.batches + 1 && !is_near(own.batches, other.batches),
                saves_padding = own.batches >= other.batches && own.padded > 1.3 * other.padded;
     return (saves_batches || saves_padding) && std::ranges::all_of(others, fits) ? others : boxes;
 }
 
-/// Boxes for an id's points. `singles`: what batches of one sample add to the waste.
-std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
-                                      const BoxFinder::Waste& singles, Division& division) const {
+/// Boxes for an id's points. The waste of the division, that of batches of one sample, is added to.
+std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes, double target,
+                                      Division& division) const {
     const BoxFinder finder(
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
         [this](auto lengths) { return static_cast<double>(batch_sizes_.estimate(lengths)); });
     if (!options_.boundaries.empty()) return boxes_of_boundaries(finder, grouped);
     if (shapes > 0) {
-        const std::size_t fewest = fewest_shapes(options_, true, singles.batches > 0);
+        const std::size_t fewest = fewest_shapes(options_, true, division.waste.batches > 0);
         check_shapes(shapes, fewest);
         std::vector<Box> boxes = boxes_of_shapes(finder, grouped, shapes - (fewest - 1));
         for (const Box& box : boxes)
@@ -183,15 +183,17 @@ std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes
                   "), would be over the ", batch_sizes_.limits(), ", in a batch of one");
         return boxes;
     }
-    AutomaticBoxes::Tried found = AutomaticBoxes(grouped.cells, batch_sizes_, division.lower_bound,
-                                                 singles, points_.ids.size())
-                                      .find(options_.progress);
-    division.padding_target = options_.padding_target;
+    AutomaticBoxes::Tried found =
+        AutomaticBoxes(grouped.cells, batch_sizes_, target, division.lower_bound, division.waste,
+                       points_.ids.size())
+            .find(options_.progress);
+    division.padding_target = target;
     division.nearest_target = found.nearest;
+    division.waste += finder.waste(found.buckets);
     return std::move(found.buckets);
 }
 
-Division BoxPlanner::divide(std::size_t id_number) const {
+Division BoxPlanner::divide(std::size_t id_number, double target) const {
     Division division;
     std::vector<uint32_t> inside;
     Draft alone;
@@ -211,11 +213,12 @@ Division BoxPlanner::divide(std::size_t id_number) const {
                 add(samples_.cut(sizes), samples_.samples_of(point));
             }
         });
-    division.lower_bound = bound_of(least) + singles;
+    division.lower_bound = std::max<uint64_t>(bound_of(least), !inside.empty()) + singles;
     if (!inside.empty()) {
         const Grouped cells = grouped(inside);
+        division.waste = waste_of(alone.stretches);
         const std::vector<Box> boxes =
-            boxes_of(cells, samples_.shapes_of(id_number), waste_of(alone.stretches), division);
+            boxes_of(cells, samples_.shapes_of(id_number), target, division);
         add_boxes(cells, boxes, alone.id, division);
         for (std::size_t i = 0; i < boxes.size() && options_.min_batch_size > 1; ++i)
             hold_fewest(i, division);
@@ -252,24 +255,27 @@ void BoxPlanner::add_boxes(const Grouped& grouped, const std::vector<Box>& boxes
     }
 }
 
-/// Makes the last batch of a bucket large enough, by taking the cheapest samples from it.
+/// Makes the batches of a bucket large enough, by taking its cheapest samples.
 void BoxPlanner::hold_fewest(std::size_t number, Division& division) const {
-    Draft& draft = division.drafts[number];
-    const Taken taken = taken_for_fewest(draft.samples(), draft.batch_size, options_);
-    Draft own{{}, taken.batch_size, draft.id, 0};
-    for (uint64_t left = taken.samples; left > 0;) {
-        Stretch& first = draft.stretches.front();
-        const uint64_t count = std::min(first.count, left);
-        own.stretches.push_back({first.first, count});
-        first.first += count;
-        first.count -= count;
-        left -= count;
-        if (first.count == 0) draft.stretches.erase(draft.stretches.begin());
+    Draft draft = std::move(division.drafts[number]);
+    division.drafts[number].stretches.clear();
+    for (const HeldPart& part : parts_for_fewest(draft.samples(), draft.batch_size, options_)) {
+        Draft own{{}, part.batch_size, draft.id, 0};
+        for (uint64_t left = part.samples; left > 0;) {
+            Stretch& first = draft.stretches.front();
+            const uint64_t count = std::min(first.count, left);
+            own.stretches.push_back({first.first, count});
+            first.first += count;
+            first.count -= count;
+            left -= count;
+            if (first.count == 0) draft.stretches.erase(draft.stretches.begin());
+        }
+        if (part.batch_size > 0)
+            division.drafts.push_back(std::move(own));
+        else
+            division.skipped.insert(division.skipped.end(), own.stretches.begin(),
+                                    own.stretches.end());
     }
-    if (taken.batch_size > 0)
-        division.drafts.push_back(std::move(own));
-    else
-        division.skipped.insert(division.skipped.end(), own.stretches.begin(), own.stretches.end());
 }
 
 }  // namespace sab

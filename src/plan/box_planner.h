@@ -16,7 +16,7 @@ public:
 
     /// The samples that are left out, since they are outside the boundaries or over a budget.
     const std::vector<Stretch>& outside() const { return outside_; }
-    Division divide(std::size_t id_number) const;
+    Division divide(std::size_t id_number, double target) const;
 
 private:
     /// Points whose samples are padded alike, as boxes are made of them.
@@ -28,9 +28,9 @@ private:
 
     void find_usable_points();
     [[noreturn]] void refuse_oversize(uint64_t outside) const;
-    BoxFinder::Waste waste_of(std::span<const Stretch> singles) const;
-    std::vector<Box> boxes_of(const Grouped& grouped, std::size_t shapes,
-                              const BoxFinder::Waste& singles, Division& division) const;
+    Waste waste_of(std::span<const Stretch> singles) const;
+    std::vector<Box> boxes_of(const Grouped& grouped, std::size_t shapes, double target,
+                              Division& division) const;
     std::vector<Box> boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
                                      std::size_t count) const;
     std::vector<Box> boxes_of_boundaries(const BoxFinder& finder, const Grouped& grouped) const;

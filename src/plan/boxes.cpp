@@ -348,7 +348,7 @@ std::vector<Box> BoxFinder::by_number(std::size_t count,
     return boxes;
 }
 
-BoxFinder::Waste BoxFinder::waste(std::span<const Box> boxes) const {
+Waste BoxFinder::waste(std::span<const Box> boxes) const {
     Waste sum;
     for (const Box& box : boxes) {
         sum.batches += box.batches();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "plan/automatic.h"
 #include "sizes/columns.h"
 
 namespace sab {
@@ -69,11 +70,6 @@ public:
     std::vector<Box> by_number(std::size_t count,
                                const std::function<std::size_t(std::size_t)>& box_of) const;
 
-    struct Waste {
-        double padded = 0;  ///< each sample padded to its box, over all columns
-        double padding = 0;
-        uint64_t batches = 0;
-    };
     Waste waste(std::span<const Box> boxes) const;
     /// In ascending order of what a sample costs.
     static void sort(std::vector<Box>& boxes);

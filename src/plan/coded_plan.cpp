@@ -8,6 +8,7 @@
 #include "base/sorting.h"
 #include "plan/plan_builder.h"
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 
@@ -61,7 +62,7 @@ void CodedSamples::sort(Draft& draft) const {
     std::vector<double> costs;
     for (const Stretch& stretch : draft.stretches) {
         const PerColumn lengths = padded_of(point_at(stretch.first));
-        costs.push_back(batch_sizes_.cost_of(batch_sizes_.cost(), 1, cut(lengths)));
+        costs.push_back(batch_sizes_.cost()(1, cut(lengths)));
     }
     const std::vector<Stretch> stretches = draft.stretches;
     for (std::size_t k = 0; const uint32_t i : by_ascending(costs))
@@ -125,7 +126,7 @@ double cost_of_last(const CodedSamples& samples, const Draft& draft, uint64_t co
     }
     const BatchSizes& batch_sizes = samples.batch_sizes();
     const PerColumn padded = batch_sizes.padded(samples.cut(longest));
-    return batch_sizes.cost_of(batch_sizes.cost(), count, samples.cut(padded));
+    return batch_sizes.cost()(count, samples.cut(padded));
 }
 
 /// Adds the bucket of the samples from a place on.
@@ -153,9 +154,8 @@ void add_bucket(const CodedSamples& samples, const Draft& draft, uint64_t place,
     if (!is_empty) {
         const uint64_t count = std::min(bucket.batch_size, bucket.samples());
         batch_sizes.check_rises(count, batch_sizes.padded(samples.cut(shortest)), padded);
-        bucket.cost = arrays.facts.pads_to_bucket
-                          ? batch_sizes.cost_of(batch_sizes.cost(), count, samples.cut(padded))
-                          : cost_of_last(samples, draft, count);
+        bucket.cost = arrays.facts.pads_to_bucket ? batch_sizes.cost()(count, samples.cut(padded))
+                                                  : cost_of_last(samples, draft, count);
     }
     PerColumn lower = shortest, upper = longest;
     if (draft.boundary > 0) {  // of one column, intervals follow each other
@@ -220,33 +220,82 @@ void copy_distinct_sizes(const Points& points, PlanArrays& arrays) {
     }
 }
 
+/// The samples of all ids.
+struct Divided {
+    std::vector<Division> divisions{};
+    uint64_t lower_bound = 0;
+    double target = 0, nearest = 0;  ///< all that of an id; 0: none
+    bool is_any_met = false;         ///< by one of the ids
+    Waste waste{};
+};
+
+Divided divided(std::size_t ids, double target,
+                const std::function<Division(std::size_t, double)>& divide) {
+    Divided all;
+    for (std::size_t id = 0; id < ids; ++id) {
+        const Division& own = all.divisions.emplace_back(divide(id, target));
+        all.lower_bound += own.lower_bound;
+        all.target = std::max(all.target, own.padding_target);
+        all.nearest = std::max(all.nearest, own.nearest_target);
+        all.is_any_met = all.is_any_met || own.nearest_target <= own.padding_target;
+        all.waste += own.waste;
+    }
+    return all;
+}
+
+/// Each id is planned for the target by itself. All of them together may meet it though one does
+/// not, perhaps only if the others do better than they have to.
+Divided best_divided(const CodedSamples& samples,
+                     const std::function<Division(std::size_t, double)>& divide) {
+    const std::size_t ids = samples.points().ids.size();
+    const auto overhead_of = [&](const Divided& all) {
+        return overhead(all.waste, all.lower_bound, !samples.options().budgets.empty());
+    };
+    Divided all = divided(ids, samples.options().padding_target, divide);
+    const double target = all.target;
+    if (ids == 1 || all.nearest <= target) return all;
+    double nearest = std::min(all.nearest, overhead_of(all));
+    if (nearest > target && all.is_any_met) {
+        Divided tight = divided(ids, std::numeric_limits<double>::min(), divide);
+        const double own = overhead_of(tight);
+        if (own <= target) all = std::move(tight);
+        nearest = std::min(nearest, own);
+    }
+    all.target = target;
+    all.nearest = std::max(target, nearest);
+    return all;
+}
+
 }  // namespace
 
 PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
-                      const std::function<Division(std::size_t)>& divide) {
+                      const std::function<Division(std::size_t, double)>& divide) {
     const Points& points = samples.points();
     PlanArrays arrays;
     PlanFacts& facts = arrays.facts;
     facts = facts_of(samples.batch_sizes(), points.count);
     std::vector<Stretch> order;
+    std::vector<Draft> drafts;
     uint64_t place = 0;
-    for (std::size_t id = 0; id < points.ids.size(); ++id) {
-        Division division = divide(id);
-        facts.lower_bound += division.lower_bound;
-        facts.padding_target = std::max(facts.padding_target, division.padding_target);
-        facts.nearest_target = std::max(facts.nearest_target, division.nearest_target);
+    Divided divided = best_divided(samples, divide);
+    facts.lower_bound = divided.lower_bound;
+    facts.padding_target = divided.target;
+    facts.nearest_target = divided.nearest;
+    for (Division& division : divided.divisions) {
         skipped.insert(skipped.end(), division.skipped.begin(), division.skipped.end());
         for (Draft& draft : division.drafts) {
             put_longest_last(samples, draft);
             add_bucket(samples, draft, place, arrays);
             place += draft.samples();
             order.insert(order.end(), draft.stretches.begin(), draft.stretches.end());
+            drafts.push_back(std::move(draft));
         }
     }
     if (place == 0 && samples.options().min_batch_size > 1)
         refuse_fewest(points.count, samples.options());
     if (place == 0) refuse_all(points.count, samples.batch_sizes());
     facts.skipped = points.count - place;
+    share_runs(samples, drafts, arrays);
     order.insert(order.end(), skipped.begin(), skipped.end());
     if (points.order != nullptr)
         write_order(samples, order, arrays);
@@ -257,7 +306,7 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
     return arrays;
 }
 
-Division divide_by_size(const CodedSamples& samples, std::size_t id_number) {
+Division divide_by_size(const CodedSamples& samples, std::size_t id_number, double target) {
     const Points& points = samples.points();
     const uint32_t first = points.first_points[id_number],
                    last = points.first_points[id_number + 1];
@@ -273,11 +322,15 @@ Division divide_by_size(const CodedSamples& samples, std::size_t id_number) {
     counts.order = points.order.get() + begin;
     PlanOptions options = samples.options();
     options.max_shapes = samples.shapes_of(id_number);
+    options.padding_target = target;
     const PlanBuilder builder(counts, std::move(options));
     BoundaryFinder finder = builder.finder();
     PlanFacts own{};
-    const std::vector<BucketRange> ranges = builder.ranges(finder, own);
-    Division division{{}, {}, own.lower_bound, own.padding_target, own.nearest_target};
+    Division division;
+    const std::vector<BucketRange> ranges = builder.ranges(finder, own, division.waste);
+    division.lower_bound = own.lower_bound;
+    division.padding_target = own.padding_target;
+    division.nearest_target = own.nearest_target;
     uint64_t covered_begin = end - begin, covered_end = 0;
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         const BucketRange& range = ranges[i];

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/automatic.h"
 #include "plan/batch_sizes.h"
 #include "plan/plan.h"
 #include "plan/points.h"
@@ -34,6 +35,7 @@ struct Division {
     std::vector<Stretch> skipped{};
     uint64_t lower_bound = 0;
     double padding_target = 0, nearest_target = 0;
+    Waste waste{};  ///< of automatic buckets
 };
 
 /// The samples of such a plan, and the sizes of their batches.
@@ -67,11 +69,12 @@ private:
     const BatchSizes batch_sizes_;
 };
 
-/// `divide` is called with the number of each id. `skipped`: the first samples that are left out.
+/// `divide` is called with the number of each id and the padding target. `skipped`: the first
+/// samples that are left out.
 PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
-                      const std::function<Division(std::size_t)>& divide);
+                      const std::function<Division(std::size_t, double)>& divide);
 
 /// The samples of an id, which have one size each, are divided by a PlanBuilder.
-Division divide_by_size(const CodedSamples& samples, std::size_t id_number);
+Division divide_by_size(const CodedSamples& samples, std::size_t id_number, double target);
 
 }  // namespace sab

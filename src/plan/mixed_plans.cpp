@@ -73,8 +73,6 @@ MixedPlans::MixedPlans(Columns sizes, PlanOptions options, std::vector<int64_t> 
       options_(std::move(options)),
       ids_(std::move(ids)),
       can_sort_(sizes_.size() == 1 && !options_.has_ids) {
-    check(options_.min_batch_size <= 1, "options.min_batch_size", options_.min_batch_size,
-          "must be 0 or 1 for a mixture");
     options_.check_kept_costs();
     refuse_oversize();
     first_ = can_sort_ ? make_first() : made_of(sizes_.choice()->samples(0)).plan;

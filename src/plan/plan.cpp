@@ -16,10 +16,6 @@ BucketLengths PlanBuckets::lengths_of(std::size_t bucket, std::size_t columns) c
     return {field(0), field(1), field(2), field(3), field(4), field(5)};
 }
 
-PerColumn Plan::priced(const Cost& cost, std::span<const double> padded_lengths) const {
-    return sab::priced(cost, padded_lengths, facts_.zeros);
-}
-
 void Plan::need_one_column(std::string_view caller) const {
     if (columns() > 1)
         fail(SAB_E_UNSUPPORTED, caller, ": the plan has ", columns(), " columns: must have one");
@@ -80,6 +76,7 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& option
         [&] { return std::make_unique<const PlanBuckets>(static_cast<PlanBuckets&&>(made)); });
     plan->buckets_ = buckets.buckets;
     plan->lengths_ = buckets.lengths;
+    plan->shared_runs_ = buckets.shared_runs;
     const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     plan->facts_ = arrays->facts;
     plan->names_ = arrays->names;
@@ -95,8 +92,6 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& option
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
     if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(nullptr, plan->columns()), 0});
     plan->owner_ = arrays;
-    for (std::size_t j = 0; j < plan->columns(); ++j)
-        plan->facts_.zeros[j] = plan->padded(price_of_zero(plan->distinct_sizes(j)), j);
     plan->make_head();
     if (plan->facts_.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", plan->facts_.skipped, " of ", count,
@@ -160,8 +155,9 @@ std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const PlanOpti
 std::shared_ptr<const Plan> Plan::make_separated(Points points, const PlanOptions& options,
                                                  std::string name) {
     const CodedSamples samples(std::move(points), options);
-    PlanArrays arrays =
-        make_coded(samples, {}, [&](std::size_t id) { return divide_by_size(samples, id); });
+    PlanArrays arrays = make_coded(samples, {}, [&](std::size_t id, double target) {
+        return divide_by_size(samples, id, target);
+    });
     arrays.names = {std::move(name)};
     return own(std::move(arrays), options);
 }
@@ -170,8 +166,9 @@ std::shared_ptr<const Plan> Plan::make_boxes(Points points, const PlanOptions& o
                                              std::vector<std::string> names) {
     const CodedSamples samples(std::move(points), options);
     const BoxPlanner planner(samples);
-    PlanArrays arrays =
-        make_coded(samples, planner.outside(), [&](std::size_t id) { return planner.divide(id); });
+    PlanArrays arrays = make_coded(samples, planner.outside(), [&](std::size_t id, double target) {
+        return planner.divide(id, target);
+    });
     arrays.names = std::move(names);
     check_batch_sizes(arrays, options);
     return own(std::move(arrays), options);

@@ -28,7 +28,7 @@ struct Bucket {
     uint64_t batches;     ///< an epoch, by the tail policy
     int64_t id;           ///< of its samples, where ids separate them; else 0
     uint64_t begin, end;  ///< its samples in the sorted order
-    /// of one column: its distinct sizes; neighbours may share one
+    /// of one column: the distinct sizes that its samples may have; neighbours may share some
     uint32_t distinct_begin, distinct_end;
     uint64_t samples() const { return end - begin; }
 };
@@ -39,10 +39,17 @@ inline constexpr uint64_t largest_counted_samples = uint64_t{1} << 48;
 /// The lengths of a bucket, one a column.
 struct BucketLengths {
     std::span<const double> lower, upper;  ///< the caller's boundaries, or shortest and longest
-    std::span<const double> shortest, longest;
+    std::span<const double> shortest, longest;  ///< that its samples may have in some epoch
     std::span<const double> padded_length;
-    std::span<const double> total;  ///< sum of its sizes
+    std::span<const double> total;  ///< sum of the sizes of its places in the order
     static constexpr std::size_t fields = 6;
+};
+
+/// Samples at successive places of the order whose sizes are padded to the same lengths. Those of a
+/// class lie in several buckets, and each epoch exchanges them.
+struct SharedRun {
+    uint64_t begin, end;
+    uint64_t size_class;  ///< numbered in the order of their first runs
 };
 
 /// The sizes that samples of a bucket may have.
@@ -65,7 +72,7 @@ struct PlanFacts {
     uint64_t lower_bound;
     double total;  ///< over all columns
     PerColumn length_multiples;
-    PerColumn zeros;        ///< the padded lengths that lengths of 0 are priced as
+    PerColumn unused;       ///< 0
     double padding_target;  ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
     double
         nearest_target;  ///< padding_target where it is met, else the least that was within reach
@@ -78,10 +85,11 @@ struct PlanFacts {
     uint64_t min_batch_size;  ///< 0: none
 };
 
-/// All buckets, and their lengths: BucketLengths one after the other.
+/// All buckets, their lengths, BucketLengths one after the other, and what they share, by place.
 struct PlanBuckets {
     std::vector<Bucket> buckets{};
     std::vector<double> lengths{};
+    std::vector<SharedRun> shared_runs{};
     BucketLengths lengths_of(std::size_t bucket, std::size_t columns) const;
 };
 
@@ -127,6 +135,8 @@ public:
 
     const PlanFacts& facts() const { return facts_; }
     std::size_t columns() const { return facts_.columns; }
+    /// Samples that a batch has at least.
+    uint64_t fewest() const { return std::max<uint64_t>(facts_.min_batch_size, 1); }
     /// Of the columns; "" where they have none.
     const std::vector<std::string>& names() const { return names_; }
     /// Whether the sizes are codes(). Otherwise the order is by size, and distinct_sizes() and
@@ -179,8 +189,8 @@ public:
             fail_size();
     }
     std::size_t bucket_count() const { return buckets_.size(); }
-    /// All buckets. These and their lengths are read from a mapped file, and verified, by the first
-    /// call of any of these functions. It throws if they are damaged.
+    /// All buckets. These, their lengths and what they share are read from a mapped file, and
+    /// verified, by the first call of any of these functions. It throws if they are damaged.
     std::span<const Bucket> buckets() const { return known_buckets().buckets; }
     SizeRange size_range(std::size_t bucket, std::size_t column = 0) const {
         const std::size_t first = bucket * BucketLengths::fields * columns() + column;
@@ -192,9 +202,16 @@ public:
     }
     /// Those of all buckets.
     std::span<const double> lengths() const { return known_buckets().lengths; }
+    /// By place.
+    std::span<const SharedRun> shared_runs() const { return known_buckets().shared_runs; }
     /// What its batches keep; the padded total with a limit of 0, which is none, where no budget
     /// was given. Callbacks are not kept: their costs must not be evaluated.
     std::span<const Budget> budgets() const { return budgets_; }
+    std::array<double, SAB_MAX_BUDGETS> limits() const {
+        std::array<double, SAB_MAX_BUDGETS> limits{};
+        std::ranges::transform(budgets_, limits.begin(), &Budget::limit);
+        return limits;
+    }
     std::size_t budget_count() const { return budgets_[0].limit > 0 ? budgets_.size() : 0; }
     uint64_t fingerprint() const { return fingerprint_; }
     /// The cost of the first budget; the padded total where there is none or it was a callback.
@@ -205,12 +222,6 @@ public:
     /// A length as a batch is padded to it.
     double padded(double length, std::size_t column = 0) const {
         return round_up(length, facts_.length_multiples[column]);
-    }
-    /// The lengths whose cost a batch padded to `padded_lengths` has.
-    PerColumn priced(const Cost& cost, std::span<const double> padded_lengths) const;
-    /// The cost of a batch padded to these lengths.
-    double cost_of(const Cost& cost, uint64_t count, std::span<const double> padded_lengths) const {
-        return cost(count, first_of(priced(cost, padded_lengths), columns()));
     }
     /// Refuses a plan of several columns, or of ids that separate samples, where `caller` supports
     /// neither.
@@ -240,12 +251,15 @@ private:
                       const ImageRefusal& refuse);
     const PlanBuckets& known_buckets() const;
     void check_buckets(const PlanBuckets& read, const ImageRefusal& refuse) const;
+    void check_shared_runs(const PlanBuckets& read, const ImageRefusal& refuse) const;
     void verify_sections(std::span<const std::span<const std::byte>> sections, std::size_t first,
                          const ImageRefusal& refuse) const;
     void verify_large_sections(const ImageRefusal& refuse) const;
     void check_distinct_sizes(const ImageRefusal& refuse) const;
     void check_order(const ImageRefusal& refuse) const;
     void check_runs(const ImageRefusal& refuse) const;
+    void check_shared_sizes(const ImageRefusal& refuse) const;
+    const SharedRun* shared_run_at(uint64_t place) const;
     bool has_own_sizes(std::size_t bucket) const;
     [[noreturn, gnu::cold]] void fail_index(uint32_t index) const;
     [[noreturn, gnu::cold]] void fail_size() const;
@@ -261,6 +275,7 @@ private:
     // Of the image or of the arrays; not verified. Only known_buckets() reads them.
     std::span<const Bucket> buckets_;
     std::span<const double> lengths_;
+    std::span<const SharedRun> shared_runs_;
     MadeOnce<PlanBuckets> known_buckets_;
     std::vector<uint64_t> made_checksums_;  ///< of a plan that was made
     std::span<const std::byte> page_checksums_;
@@ -286,6 +301,9 @@ struct sab_plan {
 
     /// Where each epoch has a plan of its own, that of epoch 0.
     const std::shared_ptr<const sab::Plan> impl;
+    const sab::NamePointers names{impl->names()};
+    /// Of the budgets.
+    const std::array<double, SAB_MAX_BUDGETS> limits = impl->limits();
 
     /// Makes the plan of each epoch of a mixture; null: all epochs have this one.
     virtual std::shared_ptr<const sab::MixedPlans> epochs() const { return nullptr; }

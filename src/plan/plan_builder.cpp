@@ -3,17 +3,19 @@
 #include <algorithm>
 
 #include "plan/plan_rules.h"
+#include "plan/shared_runs.h"
 
 namespace sab {
 namespace {
 
-/// `found`, or equal runs of as many batches if these have fewer batches and less padding: where
+/// `found`, or equal runs of `given` batches if these have fewer batches and less padding: where
 /// the shortest samples are too few for a bucket, `found` adds them to longer ones.
 BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::Tried found,
-                                        double target,
+                                        uint64_t given, double target,
                                         const BoundaryFinder::OverheadOf& overhead_of) {
-    std::vector<BucketRange> runs = finder.equal_buckets(found.fewest, false);
-    const BoundaryFinder::Waste own = finder.waste(found.buckets), other = finder.waste(runs);
+    if (found.overhead <= target) return found;  // by larger buckets
+    std::vector<BucketRange> runs = finder.equal_buckets(given, false);
+    const Waste own = finder.waste(found.buckets), other = finder.waste(runs);
     if (own.batches <= other.batches || own.padding <= other.padding) return found;
     found.buckets = std::move(runs);
     found.overhead = overhead_of(found.buckets);
@@ -21,38 +23,82 @@ BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::
     return found;
 }
 
+/// Makes the batches of the shortest samples, of which the last one may be small, large enough.
+/// Returns how many of these samples are left out.
+uint64_t hold_fewest(std::vector<BucketRange>& ranges, const PlanOptions& options) {
+    if (options.min_batch_size <= 1 || ranges.empty()) return 0;
+    const BucketRange shortest = ranges.front();
+    std::vector<BucketRange> held;
+    uint64_t begin = shortest.begin, left_out = 0;
+    for (const HeldPart& part :
+         parts_for_fewest(shortest.end - shortest.begin, shortest.batch_size, options)) {
+        if (part.batch_size == 0)
+            left_out += part.samples;
+        else if (part.samples > 0)
+            held.push_back({begin, begin + part.samples, part.batch_size});
+        begin += part.samples;
+    }
+    ranges.erase(ranges.begin());
+    ranges.insert(ranges.begin(), held.begin(), held.end());
+    return left_out;
+}
+
+/// `found`, or buckets of fewer batches that waste less, if samples that are exchanged make up for
+/// it: batch mates meet again no more often than in `found` without exchange.
+BoundaryFinder::Tried with_exchange(BoundaryFinder& finder, BoundaryFinder::Tried found,
+                                    uint64_t fewest, double target,
+                                    const BoundaryFinder::OverheadOf& overhead_of) {
+    const double most = finder.meet_again(found.buckets, false);
+    if (finder.meet_again(found.buckets, true) > 0.9 * most) return found;
+    for (uint64_t batches = found.fewest;;) {
+        batches -= std::max<uint64_t>(1, batches / 4);
+        if (batches < std::max<uint64_t>(fewest, 4)) return found;
+        BoundaryFinder::Tried tried = finder.best_with(batches, target, overhead_of);
+        if (finder.meet_again(tried.buckets, true) > most) return found;
+        if (tried.overhead >= found.overhead) continue;
+        tried.nearest = std::max(target, std::min(found.nearest, tried.overhead));
+        found = std::move(tried);
+    }
+}
+
 /// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions& options,
-                                       uint64_t lower_bound, const BoundaryFinder::Waste& singles) {
+                                       uint64_t lower_bound, const Waste& singles) {
     const Progress& progress = options.progress;
     const AutomaticRange range = automatic_range(options, lower_bound, finder.samples());
     const double target = options.padding_target;
-    const auto overhead_of = [&](const std::vector<BucketRange>& ranges) {
-        const BoundaryFinder::Waste waste = finder.waste(ranges);
-        return overhead(waste.padding + singles.padding, waste.padded + singles.padded,
-                        waste.batches + singles.batches, lower_bound, !options.budgets.empty());
+    const auto overhead_of = [&](std::vector<BucketRange> ranges) {
+        hold_fewest(ranges, options);
+        return overhead(finder.waste(ranges) + singles, lower_bound, !options.budgets.empty());
     };
     BoundaryFinder::Tried found =
         finder.automatic(target, range.fewest, range.most, overhead_of, progress);
     // A bucket may be a tail only, unless its samples would then be left out of all epochs, or be
     // too few.
-    const bool keeps_tails = options.tail != SAB_TAIL_DROP && options.min_batch_size <= 1;
+    const uint64_t least_tail =
+        options.tail == SAB_TAIL_DROP ? UINT64_MAX : std::max<uint64_t>(options.min_batch_size, 1);
     const uint64_t given = options.bucket_batches;
     if (given > 1)
-        return keeps_tails ? with_fewer_at_end(finder, std::move(found), target, overhead_of)
-                           : found;
-    if (given == 0 && found.overhead <= target) return found;
+        return least_tail == 1
+                   ? with_fewer_at_end(finder, std::move(found), given, target, overhead_of)
+                   : found;
+    if (given == 0)
+        found = with_exchange(finder, std::move(found), range.fewest, target, overhead_of);
+    const bool is_met = found.overhead <= target;
+    if (given == 0 && is_met) return found;
     // Smaller buckets are for those that save more than a quarter of the batches or of the padded
     // total. Padding of up to a quarter leaves no more to save.
-    const BoundaryFinder::Waste waste = finder.waste(found.buckets);
+    const Waste waste = finder.waste(found.buckets);
     const uint64_t cut = finder.sorted_cut(),
                    limit = given == 1 ? cut : cut + (cut + singles.batches) / 4;
-    if (waste.batches <= limit && (given == 1 || waste.padding <= 0.25 * waste.padded))
-        return found;
+    const bool is_good = waste.batches <= limit && waste.padding <= 0.25 * waste.padded;
+    if (is_good && (given == 0 || is_met)) return found;
     BoundaryFinder::Tried small = finder.with_small_buckets(
-        target, {given == 1 ? 1 : range.most, 0, cut, keeps_tails}, limit,
+        target, {given == 1 ? 1 : range.most, 0, cut, least_tail}, limit,
         given == 1 || options.has_ids ? limit : std::max(limit, cut + 1), overhead_of, progress);
-    small.nearest = std::max(target, std::min(found.nearest, small.nearest));
+    const double nearest = std::max(target, std::min(found.nearest, small.nearest));
+    if (is_good && small.overhead > target) small = std::move(found);
+    small.nearest = nearest;
     return small;
 }
 
@@ -197,41 +243,24 @@ std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_
     return alone;
 }
 
-/// Makes the last batch of the shortest samples, the only one that may be small, large enough.
-void PlanBuilder::hold_fewest(const BoundaryFinder& finder, std::vector<BucketRange>& ranges,
-                              PlanFacts& facts) const {
-    if (ranges.empty()) return;
-    BucketRange& shortest = ranges.front();
-    const Taken taken =
-        taken_for_fewest(shortest.end - shortest.begin, shortest.batch_size, options());
-    const BucketRange own{shortest.begin, shortest.begin + taken.samples, taken.batch_size};
-    shortest.begin = own.end;
-    if (shortest.begin == shortest.end) ranges.erase(ranges.begin());
-    if (taken.batch_size > 0) {
-        ranges.insert(ranges.begin(), own);
-    } else {
-        facts.skipped += taken.samples;
-        facts.total -= finder.total(own.begin, own.end);
-    }
-}
-
 /// At most `shapes` buckets with one tail. Or, where that saves more than a quarter of the batches
 /// or of the padded total, other buckets with as many shapes: the shortest samples may be a tail
 /// only.
 std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
                                                     std::size_t shapes) const {
     std::vector<BucketRange> ranges = finder.by_shapes(shapes, options().progress);
-    const BoundaryFinder::Waste own = finder.waste(ranges);
+    const Waste own = finder.waste(ranges);
     std::vector<BucketRange> others = finder.by_few_shapes(
         options().keeps_tail() ? shapes + 1 : shapes, options().tail, own.batches);
-    const BoundaryFinder::Waste other = finder.waste(others);
+    const Waste other = finder.waste(others);
     const bool saves_much =
         static_cast<double>(own.batches) > 1.25 * static_cast<double>(other.batches) ||
         0.75 * own.padded > other.padded;
     return !others.empty() && saves_much ? others : ranges;
 }
 
-std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts) const {
+std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts,
+                                             Waste& waste) const {
     double all_batches = least_batches();
     std::size_t shapes = options().max_shapes;
     const std::vector<BucketRange> alone = singles(finder, shapes);
@@ -250,18 +279,19 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
     } else if (options().max_shapes > 0) {
         ranges = shaped_ranges(finder, shapes);
     }
-    facts.lower_bound = bound_of(all_batches);
+    facts.lower_bound = std::max<uint64_t>(bound_of(all_batches), 1);
     const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && options().max_shapes == 0;
     if (is_auto && begin_ < end_) {
-        BoundaryFinder::Waste alone_waste;
-        if (has_singles()) alone_waste = finder.waste_of_singles(end_, count_);
-        BoundaryFinder::Tried found =
-            automatic_ranges(finder, options(), facts.lower_bound, alone_waste);
+        if (has_singles()) waste = finder.waste_of_singles(end_, count_);
+        BoundaryFinder::Tried found = automatic_ranges(finder, options(), facts.lower_bound, waste);
         ranges = std::move(found.buckets);
+        const uint64_t left_out = hold_fewest(ranges, options());
+        facts.skipped += left_out;
+        facts.total -= finder.total(begin_, begin_ + left_out);
+        waste += finder.waste(ranges);
         facts.padding_target = options().padding_target;
         facts.nearest_target = found.nearest;
     }
-    if (options().min_batch_size > 1) hold_fewest(finder, ranges, facts);
     ranges.insert(ranges.end(), alone.begin(), alone.end());
     if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});
     return ranges;
@@ -282,8 +312,8 @@ void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& ra
         longest = counts_.distinct_sizes[bucket.distinct_end - 1];
         total = finder.total(range.begin, range.end);
         const double padded = batch_sizes_.padded(longest, 0);
-        bucket.cost = batch_sizes_.cost_of(
-            batch_sizes_.cost(), std::min(bucket.batch_size, bucket.samples()), {&padded, 1});
+        bucket.cost =
+            batch_sizes_.cost()(std::min(bucket.batch_size, bucket.samples()), {&padded, 1});
     }
     // the ranges after these are of single samples
     const bool has_boundaries = number + 1 < boundaries_.size();
@@ -301,9 +331,11 @@ PlanArrays PlanBuilder::make(std::string name) const {
     PlanArrays arrays;
     arrays.facts = facts(own_finder);
     arrays.names = {std::move(name)};
-    const std::vector<BucketRange> found = ranges(own_finder, arrays.facts);
+    Waste waste;
+    const std::vector<BucketRange> found = ranges(own_finder, arrays.facts, waste);
     if (found.empty()) refuse_fewest(count_, options());
     for (std::size_t i = 0; i < found.size(); ++i) add_bucket(own_finder, found[i], i, arrays);
+    share_runs(counts_, batch_sizes_, arrays);
     return arrays;
 }
 

@@ -22,9 +22,9 @@ public:
             [this](double size) { return std::max<uint64_t>(largest_batch(size), 1); });
     }
     PlanFacts facts(const BoundaryFinder& finder) const;
-    /// Divides the samples into buckets, of which there may be none; sets the lower bound and the
-    /// targets of the facts.
-    std::vector<BucketRange> ranges(BoundaryFinder& finder, PlanFacts& facts) const;
+    /// Divides the samples into buckets, of which there may be none. Sets the lower bound and the
+    /// targets of the facts, and what automatic buckets waste.
+    std::vector<BucketRange> ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& waste) const;
     /// The facts, the buckets and their lengths.
     PlanArrays make(std::string name) const;
 
@@ -40,8 +40,6 @@ private:
     void check_any_left() const;
     [[noreturn]] void refuse_oversize() const;
     double least_batches() const;
-    void hold_fewest(const BoundaryFinder& finder, std::vector<BucketRange>& ranges,
-                     PlanFacts& facts) const;
     std::vector<BucketRange> shaped_ranges(BoundaryFinder& finder, std::size_t shapes) const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
     void add_bucket(const BoundaryFinder& finder, const BucketRange& range, std::size_t number,

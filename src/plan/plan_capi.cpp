@@ -23,18 +23,9 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         sab::write_result(
             sab_plan_info{0, facts.samples, facts.skipped, plan->impl->bucket_count(),
                           facts.batches, facts.lower_bound, plan->fingerprint(), facts.total,
-                          plan->impl->budget_count(), plan->impl->columns()},
+                          plan->limits.data(), plan->impl->budget_count(), plan->impl->columns(),
+                          plan->names.get()},
             info);
-    });
-}
-
-sab_status sab_plan_get_budget(const sab_plan* plan, size_t index, double* limit) noexcept {
-    return sab::guard([&] {
-        sab::require(plan, "plan");
-        sab::require(limit, "limit");
-        const std::size_t count = plan->impl->budget_count();
-        sab::check(index < count, "index", index, "must be below the number of budgets, ", count);
-        *limit = plan->impl->budgets()[index].limit;
     });
 }
 
@@ -53,12 +44,6 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
                        b.samples(), b.batch_size, b.batches, b.id},
             bucket);
     });
-}
-
-const char* sab_plan_column_name(const sab_plan* plan, size_t column) noexcept {
-    if (!sab::is_handle(plan) || column >= plan->impl->columns() || plan->impl->names()[0].empty())
-        return nullptr;
-    return plan->impl->names()[column].c_str();
 }
 
 sab_status sab_plan_get_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,

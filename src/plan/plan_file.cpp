@@ -19,10 +19,10 @@ struct ColumnRecord {
 
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 9, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 10, "plan"};
 /// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
 constexpr ImageKind counted_image{
-    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 4, "plan of a histogram"};
+    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 5, "plan of a histogram"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -40,6 +40,7 @@ enum Section : std::size_t {
     terms_section,           ///< of the budgets: CostTerm
     buckets_section,         ///< Bucket
     lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
+    shared_runs_section,     ///< SharedRun
     distinct_sizes_section,  ///< of the columns, float64
     first_offsets_section,   ///< of one column Plan::first_offsets(); or first_places()
     order_section,           ///< Plan::order() or run_places()
@@ -56,9 +57,10 @@ struct SectionKind {
 constexpr SectionKind section_kinds[section_count] = {
     {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
     {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
-    {"lengths", sizeof(double)},         {"distinct sizes", sizeof(double)},
-    {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
-    {"codes", sizeof(uint32_t)},         {"page checksums", sizeof(uint64_t)}};
+    {"lengths", sizeof(double)},         {"shared runs", sizeof(SharedRun)},
+    {"distinct sizes", sizeof(double)},  {"first offsets", sizeof(uint32_t)},
+    {"order", sizeof(uint32_t)},         {"codes", sizeof(uint32_t)},
+    {"page checksums", sizeof(uint64_t)}};
 
 using Sections = std::array<std::span<const std::byte>, section_count>;
 
@@ -71,14 +73,16 @@ struct PlanHeader {
     uint64_t distinct_count;  ///< over all columns
     uint64_t buckets;
     uint64_t runs;  ///< of a plan of a histogram that has codes
+    uint64_t shared_runs;
     PlanFacts facts;
     std::array<uint64_t, first_with_pages> checksums;  ///< of the sections before it
     uint64_t checksum_of_pages;                        ///< of the section of page checksums
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 336 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
-              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
+static_assert(sizeof(PlanHeader) == 352 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
+              sizeof(SharedRun) == 24 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
+              sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;
@@ -121,6 +125,7 @@ Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::
                                       header.terms,
                                       header.buckets,
                                       header.buckets * BucketLengths::fields * columns,
+                                      header.shared_runs,
                                       header.distinct_count,
                                       first_offsets,
                                       in_order,
@@ -192,10 +197,8 @@ void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counte
     if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
         facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_OPTIMAL ||
-        !std::ranges::all_of(facts.length_multiples, is_proper) ||
-        !std::ranges::all_of(facts.zeros, [](double length) { return length >= 0; }) ||
-        !(facts.total >= 0) || !(facts.padding_target >= 0) ||
-        !(facts.nearest_target >= facts.padding_target))
+        !std::ranges::all_of(facts.length_multiples, is_proper) || !(facts.total >= 0) ||
+        !(facts.padding_target >= 0) || !(facts.nearest_target >= facts.padding_target))
         refuse("one of its options is invalid");
 }
 
@@ -220,6 +223,7 @@ void Plan::make_head() {
                       distinct_sizes_.size(),
                       buckets_.size(),
                       run_places_.size(),
+                      shared_runs_.size(),
                       facts_,
                       {},
                       0};
@@ -232,6 +236,7 @@ void Plan::make_head() {
         header.checksums[i] = section_checksum(small[1 + i]);
     header.checksums[buckets_section] = section_checksum(std::as_bytes(buckets_));
     header.checksums[lengths_section] = section_checksum(std::as_bytes(lengths_));
+    header.checksums[shared_runs_section] = section_checksum(std::as_bytes(shared_runs_));
     header.checksum_of_pages = section_checksum(page_checksums_);
     header.image.length = image_size(image_parts());
     header.image.checksum = fingerprint_ = image_checksum({small[0]});
@@ -240,7 +245,7 @@ void Plan::make_head() {
 
 /// Where the sections with pages begin.
 std::size_t Plan::pages_begin() const {
-    return head_.size() + buckets_.size_bytes() + lengths_.size_bytes();
+    return head_.size() + buckets_.size_bytes() + lengths_.size_bytes() + shared_runs_.size_bytes();
 }
 
 /// As they are now.
@@ -253,6 +258,7 @@ ImageParts Plan::image_parts() const {
     return {head_,
             std::as_bytes(buckets_),
             std::as_bytes(lengths_),
+            std::as_bytes(shared_runs_),
             std::as_bytes(distinct_sizes_),
             is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
             is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
@@ -294,6 +300,7 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     plan->budgets_ = read_budgets(header, sections, refuse);
     plan->buckets_ = items<Bucket>(sections, buckets_section);
     plan->lengths_ = items<double>(sections, lengths_section);
+    plan->shared_runs_ = items<SharedRun>(sections, shared_runs_section);
     plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
     if (counted) {
         plan->first_places_ = items<uint64_t>(sections, first_offsets_section);
@@ -333,14 +340,19 @@ const PlanBuckets& Plan::known_buckets() const {
     return known_buckets_.get([&] {
         read_ahead(std::as_bytes(buckets_));
         read_ahead(std::as_bytes(lengths_));
+        read_ahead(std::as_bytes(shared_runs_));
         // Copied before it is verified: a mapped file may change at any time.
-        auto read = std::make_unique<PlanBuckets>(
-            PlanBuckets{{buckets_.begin(), buckets_.end()}, {lengths_.begin(), lengths_.end()}});
+        auto read =
+            std::make_unique<PlanBuckets>(PlanBuckets{{buckets_.begin(), buckets_.end()},
+                                                      {lengths_.begin(), lengths_.end()},
+                                                      {shared_runs_.begin(), shared_runs_.end()}});
         const ImageRefusal refuse(kind_of(is_counted()), name_);
         const std::span<const std::byte> sections[] = {std::as_bytes(std::span(read->buckets)),
-                                                       std::as_bytes(std::span(read->lengths))};
+                                                       std::as_bytes(std::span(read->lengths)),
+                                                       std::as_bytes(std::span(read->shared_runs))};
         verify_sections(sections, buckets_section, refuse);
         check_buckets(*read, refuse);
+        check_shared_runs(*read, refuse);
         return read;
     });
 }
@@ -387,6 +399,23 @@ void Plan::check_buckets(const PlanBuckets& read, const ImageRefusal& refuse) co
         if (offsets[i].first != offsets[i - 1].second) refuse("its buckets overlap or leave a gap");
 }
 
+void Plan::check_shared_runs(const PlanBuckets& read, const ImageRefusal& refuse) const {
+    uint64_t begin = facts_.samples, end = 0, classes = 0;
+    for (const Bucket& bucket : read.buckets) {
+        if (bucket.samples() == 0) continue;
+        begin = std::min(begin, bucket.begin);
+        end = std::max(end, bucket.end);
+    }
+    for (std::size_t i = 0; i < read.shared_runs.size(); ++i) {
+        const SharedRun& run = read.shared_runs[i];
+        if (run.begin < begin || run.begin >= run.end || run.end > end || run.size_class > classes)
+            refuse("shared run ", i, " has the places from ", run.begin, " to ", run.end,
+                   " and class ", run.size_class);
+        classes = std::max(classes, run.size_class + 1);
+        begin = run.end;
+    }
+}
+
 /// Compares the checksums of `sections`, which begin with section `first`.
 void Plan::verify_sections(std::span<const std::span<const std::byte>> sections, std::size_t first,
                            const ImageRefusal& refuse) const {
@@ -401,7 +430,7 @@ void Plan::verify_sections(std::span<const std::span<const std::byte>> sections,
 /// Those that are not verified when a plan is opened.
 void Plan::verify_large_sections(const ImageRefusal& refuse) const {
     const ImageParts parts = image_parts();
-    verify_sections(std::span(parts).subspan(1, 2), buckets_section, refuse);
+    verify_sections(std::span(parts).subspan(1, 3), buckets_section, refuse);
     PlanHeader header;
     std::memcpy(&header, head_.data(), sizeof header);
     if (section_checksum(page_checksums_) != header.checksum_of_pages)
@@ -419,10 +448,13 @@ void Plan::check_all() const {
     verify_large_sections(refuse);
     check_distinct_sizes(refuse);
     if (!is_counted()) check_order(refuse);
-    if (is_counted() && is_coded()) return check_runs(refuse);
-    for (std::size_t number = 0; number < bucket_count(); ++number)
-        if (buckets()[number].samples() > 0 && !has_own_sizes(number))
-            refuse("bucket ", number, " does not have the sizes of its samples");
+    if (is_counted() && is_coded())
+        check_runs(refuse);
+    else
+        for (std::size_t number = 0; number < bucket_count(); ++number)
+            if (buckets()[number].samples() > 0 && !has_own_sizes(number))
+                refuse("bucket ", number, " does not have the sizes of its samples");
+    check_shared_sizes(refuse);
 }
 
 void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
@@ -431,8 +463,6 @@ void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
         for (std::size_t i = 0; i < sizes.size(); ++i)
             if (!is_proper(sizes[i]) || (i > 0 && sizes[i - 1] >= sizes[i]))
                 refuse("distinct size ", i, " is ", sizes[i], ": out of order or range");
-        if (facts_.zeros[j] != padded(price_of_zero(sizes), j))
-            refuse("a size of zero is not priced as its smallest size");
     }
     if (is_coded()) return;
     const std::size_t count = distinct_sizes_.size();
@@ -492,6 +522,52 @@ void Plan::check_runs(const ImageRefusal& refuse) const {
     }
 }
 
+/// The shared run of a place, or null.
+const SharedRun* Plan::shared_run_at(uint64_t place) const {
+    const std::span<const SharedRun> runs = shared_runs();
+    const auto after = std::ranges::upper_bound(runs, place, {}, &SharedRun::begin);
+    return after != runs.begin() && place < std::prev(after)->end ? &*std::prev(after) : nullptr;
+}
+
+/// The samples of a class are padded to the same lengths.
+void Plan::check_shared_sizes(const ImageRefusal& refuse) const {
+    std::vector<std::pair<uint64_t, std::size_t>> order;  // of run_places(), if it has some
+    for (std::size_t run = 0; run < run_places_.size(); ++run)
+        order.emplace_back(run_places_[run], run);
+    std::ranges::sort(order);
+    const auto after = [&](uint64_t place) {
+        return std::ranges::upper_bound(order, place, {}, &std::pair<uint64_t, std::size_t>::first);
+    };
+    const auto lengths_at = [&](uint64_t place) {
+        const std::size_t coded = order.empty() ? place : std::prev(after(place))->second;
+        PerColumn lengths{};
+        for (std::size_t j = 0; j < columns(); ++j) {
+            const std::size_t size =
+                is_coded()     ? codes_[coded * columns() + j]
+                : is_counted() ? distinct_of(first_places_, place)
+                               : distinct_of(first_offsets_, static_cast<uint32_t>(place));
+            lengths[j] = padded(decoded(static_cast<uint32_t>(size), distinct_sizes(j)), j);
+        }
+        return lengths;
+    };
+    std::vector<PerColumn> of_class;
+    for (std::size_t i = 0; i < shared_runs().size(); ++i) {
+        const SharedRun& run = shared_runs()[i];
+        if (run.size_class == of_class.size()) of_class.push_back(lengths_at(run.begin));
+        bool are_alike = true;
+        const auto check = [&](uint64_t place) {
+            are_alike = are_alike && lengths_at(place) == of_class[run.size_class];
+        };
+        check(run.begin);
+        check(run.end - 1);  // of one column the places are in ascending order of size
+        if (is_coded() && !is_counted())
+            for (uint64_t place = run.begin; place < run.end; ++place) check(place);
+        for (auto own = after(run.begin); own != order.end() && own->first < run.end; ++own)
+            check(own->first);
+        if (!are_alike) refuse("shared run ", i, " has samples of several padded lengths");
+    }
+}
+
 /// Whether the sizes of a bucket are those of its samples.
 bool Plan::has_own_sizes(std::size_t number) const {
     const Bucket& bucket = buckets()[number];
@@ -505,10 +581,13 @@ bool Plan::has_own_sizes(std::size_t number) const {
         return true;
     }
     const SizeRange range = size_range(number);
-    return first_place(bucket.distinct_begin) <= bucket.begin &&
-           first_place(bucket.distinct_begin + 1) > bucket.begin &&
-           first_place(bucket.distinct_end) >= bucket.end &&
-           first_place(bucket.distinct_end - 1) < bucket.end &&
+    uint64_t begin = bucket.begin, end = bucket.end;  // with the samples that it shares
+    if (const SharedRun* const run = shared_run_at(bucket.begin))
+        begin = std::min(begin, run->begin);
+    if (const SharedRun* const run = shared_run_at(bucket.end - 1)) end = std::max(end, run->end);
+    return first_place(bucket.distinct_begin) <= begin &&
+           first_place(bucket.distinct_begin + 1) > begin &&
+           first_place(bucket.distinct_end) >= end && first_place(bucket.distinct_end - 1) < end &&
            distinct_sizes_[bucket.distinct_begin] == range.least &&
            distinct_sizes_[bucket.distinct_end - 1] == range.most;
 }

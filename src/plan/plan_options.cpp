@@ -9,13 +9,6 @@
 namespace sab {
 namespace {
 
-/// The items of an array of the options.
-template <class Item>
-std::span<const Item> items(const Item* first, std::size_t count, std::string_view name) {
-    if (count > 0) require(first, name);
-    return {first, count};
-}
-
 /// Of one column, in any order.
 std::vector<PerColumn> sorted_boundaries(std::span<const double> given) {
     std::vector<double> boundaries(given.begin(), given.end());
@@ -51,19 +44,20 @@ std::vector<PerColumn> corners(const double* given, std::size_t count, std::size
 std::vector<PerColumn> read_boundaries(const sab_plan_options& given, std::size_t columns) {
     const std::size_t count = given.boundary_count;
     if (given.bucket_rule != SAB_BUCKETS_BOUNDARIES) return {};
+    sab::items(given.boundaries, count, "options.boundaries", "options.boundary_count");
     if (columns == 1) {
-        const std::span<const double> own = items(given.boundaries, count, "options.boundaries");
+        const std::span<const double> own(given.boundaries, count);
         check(count >= 2, "options.boundary_count", count, "must be at least 2");
         return sorted_boundaries(own);
     }
     check(count >= 2, "options.boundary_count", count, "must be at least 2");
-    require(given.boundaries, "options.boundaries");
     return corners(given.boundaries, count, columns);
 }
 
 std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_t buckets) {
     const std::size_t count = given.batch_size_count;
-    const std::span<const uint64_t> own = items(given.batch_sizes, count, "options.batch_sizes");
+    const std::span<const uint64_t> own =
+        sab::items(given.batch_sizes, count, "options.batch_sizes", "options.batch_size_count");
     if (count > 1) {  // before any is read
         check(given.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count", count,
               "must be 0 or 1 unless the boundaries are given");
@@ -82,9 +76,8 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
 
 PerColumn read_multiples(const sab_plan_options& given, std::size_t columns) {
     const std::span<const double> own =
-        items(given.length_multiples, given.length_multiple_count, "options.length_multiples");
-    check(given.length_multiples == nullptr || !own.empty(), "options.length_multiple_count", 0,
-          "must be 1 or the number of columns where length_multiples are given");
+        sab::items(given.length_multiples, given.length_multiple_count, "options.length_multiples",
+                   "options.length_multiple_count");
     check(own.size() <= 1 || own.size() == columns, "options.length_multiple_count", own.size(),
           "must be 0, 1 or the number of columns, ", columns);
     PerColumn multiples{};
@@ -108,8 +101,9 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           given.padding_target, "must be above 0 and below 1");
     check(rule == SAB_BUCKETS_AUTO || given.padding_target == 0, "options.padding_target",
           given.padding_target, "goes with SAB_BUCKETS_AUTO only");
-    check(rule == SAB_BUCKETS_BOUNDARIES || given.boundary_count == 0, "options.boundary_count",
-          given.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
+    check(rule == SAB_BUCKETS_BOUNDARIES ||
+              (given.boundary_count == 0 && given.boundaries == nullptr),
+          "options.boundary_count", given.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
     const bool is_optimal = rule == SAB_BUCKETS_OPTIMAL, is_auto = rule == SAB_BUCKETS_AUTO;
     check(is_optimal ? given.bucket_count >= 1 : given.bucket_count == 0, "options.bucket_count",
           given.bucket_count,
@@ -139,10 +133,8 @@ void check_fewest(const sab_plan_options& given) {
 /// One number, or one for each id.
 std::vector<std::size_t> read_shapes(const sab_plan_options& given) {
     if (given.separate_by_count > 0) require(given.separate_by, "options.separate_by");
-    const std::span<const uint64_t> shapes =
-        items(given.max_shapes, given.max_shape_count, "options.max_shapes");
-    check(given.max_shapes == nullptr || !shapes.empty(), "options.max_shape_count", 0,
-          "must be at least 1 where max_shapes are given");
+    const std::span<const uint64_t> shapes = sab::items(
+        given.max_shapes, given.max_shape_count, "options.max_shapes", "options.max_shape_count");
     check(shapes.size() <= 1 || given.separate_by != nullptr, "options.max_shape_count",
           shapes.size(), "must be 0 or 1 without options.separate_by");
     for (std::size_t i = 0; i < shapes.size(); ++i)

@@ -19,11 +19,11 @@ AutomaticRange automatic_range(const PlanOptions& options, uint64_t lower_bound,
                                       std::max(least, std::min<uint64_t>(room, 16))};
 }
 
-double overhead(double padding, double padded, uint64_t batches, uint64_t lower_bound,
-                bool has_budget) {
-    const double share = padded > 0 ? padding / padded : 0;
+double overhead(const Waste& waste, uint64_t lower_bound, bool has_budget) {
+    const double share = waste.padded > 0 ? waste.padding / waste.padded : 0;
     const auto bound = static_cast<double>(lower_bound);
-    return std::max(share, has_budget ? (static_cast<double>(batches) - bound) / bound : 0);
+    const double over = (static_cast<double>(waste.batches) - bound) / bound;
+    return std::max(share, has_budget ? over : 0);
 }
 
 uint64_t bound_of(double batches) {
@@ -59,18 +59,22 @@ void set_batches(Bucket& bucket, uint64_t size, sab_tail tail) {
     bucket.batches = (samples + rest) / bucket.batch_size;
 }
 
-Taken taken_for_fewest(uint64_t samples, uint64_t batch_size, const PlanOptions& options) {
+std::vector<HeldPart> parts_for_fewest(uint64_t samples, uint64_t batch_size,
+                                       const PlanOptions& options) {
     const uint64_t fewest = options.min_batch_size, full = samples / batch_size,
                    tail = samples % batch_size;
-    if (batch_size < fewest) return {samples, 0};  // samples of a box, each long in another column
+    if (batch_size < fewest) return {{samples, 0}};  // of a box, each long in another column
     const bool is_kept = options.keeps_tail() || full == 0;
-    if (tail == 0 || tail >= fewest || !is_kept) return {0, 0};
+    if (tail == 0 || tail >= fewest || !is_kept) return {{samples, batch_size}};
     // As many batches as before, the last ones of which share their samples evenly.
-    for (uint64_t others = 1; others <= full; ++others) {
-        const uint64_t shared = others * batch_size + tail, even = (shared + others) / (others + 1);
-        if (shared - others * even >= fewest) return {shared, even};
-    }
-    return {tail, 0};
+    const uint64_t spare = batch_size - fewest,
+                   others = spare == 0 ? full + 1 : (fewest - tail + spare - 1) / spare;
+    if (others > full) return {{tail, 0}, {samples - tail, batch_size}};
+    const uint64_t shared = others * batch_size + tail, even = shared / (others + 1),
+                   larger = shared % (others + 1);
+    return {{(others + 1 - larger) * even, even},
+            {larger * (even + 1), even + 1},
+            {samples - shared, batch_size}};
 }
 
 std::size_t fewest_shapes(const PlanOptions& options, bool has_inside, bool has_singles) {

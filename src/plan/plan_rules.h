@@ -2,7 +2,9 @@
 /// Rules that plans of one column and of several have in common.
 
 #include <string>
+#include <vector>
 
+#include "plan/automatic.h"
 #include "plan/batch_sizes.h"
 #include "plan/plan.h"
 
@@ -16,8 +18,7 @@ AutomaticRange automatic_range(const PlanOptions& options, uint64_t lower_bound,
 
 /// What buckets waste, as a share: the larger of padding and, under a budget, batches over the
 /// bound.
-double overhead(double padding, double padded, uint64_t batches, uint64_t lower_bound,
-                bool has_budget);
+double overhead(const Waste& waste, uint64_t lower_bound, bool has_budget);
 
 /// A sum of shares of batches as a number of batches.
 uint64_t bound_of(double batches);
@@ -30,12 +31,14 @@ bool are_whole(std::span<const double> distinct_sizes, double total);
 /// Sets the batches of a bucket, whose samples are set: `size` is the largest one of a batch.
 void set_batches(Bucket& bucket, uint64_t size, sab_tail tail);
 
-/// Samples that are taken from a bucket, since its last batch would have fewer than
-/// `min_batch_size`: for batches of `batch_size` of their own, or, if it is 0, to be left out.
-struct Taken {
+/// Some samples of a bucket that have a batch size of their own; 0: they are left out.
+struct HeldPart {
     uint64_t samples, batch_size;
 };
-Taken taken_for_fewest(uint64_t samples, uint64_t batch_size, const PlanOptions& options);
+/// The parts of a bucket, from its shortest samples on, whose batches have at least
+/// `min_batch_size` samples. As few samples as can be are left out.
+std::vector<HeldPart> parts_for_fewest(uint64_t samples, uint64_t batch_size,
+                                       const PlanOptions& options);
 
 /// The fewest shapes of buckets. `has_inside`: some samples are in batches under the budget.
 std::size_t fewest_shapes(const PlanOptions& options, bool has_inside, bool has_singles);

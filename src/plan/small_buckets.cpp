@@ -39,8 +39,9 @@ std::vector<BucketRange> BoundaryFinder::by_least_charge(const Charges& charges)
     uint64_t least = UINT64_MAX, last = 0;
     double least_padded = 0;
     std::size_t distinct = counts_.distinct_sizes.size() - 1;
-    const auto is_tail = [&](uint64_t left) {
-        return left < batch_size_of(distinct_near(begin_ + left - 1, distinct));
+    const auto is_short = [&](uint64_t left) {
+        return left < charges.least_tail &&
+               left < batch_size_of(distinct_near(begin_ + left - 1, distinct));
     };
     for (uint64_t charge = 0; charge < ways.size() && charge < least; ++charge) {
         const Way way = ways[charge];
@@ -61,7 +62,7 @@ std::vector<BucketRange> BoundaryFinder::by_least_charge(const Charges& charges)
             const uint64_t count = run * step * size, left = way.left - count,
                            charged = run + (run < enough ? extra : 0);
             if (charge + charged >= least) break;
-            if (!charges.keeps_tails && is_tail(left)) continue;
+            if (charges.least_tail > 1 && is_short(left)) continue;
             if (charge + charged >= ways.size())
                 ways.resize(charge + charged + 1, {unreached, 0, 0});
             Way& known = ways[charge + charged];
@@ -79,7 +80,7 @@ std::vector<BucketRange> BoundaryFinder::by_least_charge(const Charges& charges)
 
 std::vector<BucketRange> BoundaryFinder::by_borders(const Charges& charges) {
     std::vector<uint64_t> borders{begin_};
-    double kept = 0;
+    double kept = -1;
     for (std::size_t distinct = distinct_at(begin_) + 1;
          distinct < counts_.distinct_sizes.size() && counts_.first_places[distinct] < end_;
          ++distinct) {
@@ -189,7 +190,7 @@ BoundaryFinder::Tried BoundaryFinder::with_small_buckets(double target, Charges 
     };
     for (const uint64_t surcharge : {16, 8, 4, 2, 1, 0}) {
         charges.surcharge = surcharge;
-        if (charges.keeps_tails) add(by_borders(charges), false);
+        if (charges.least_tail == 1) add(by_borders(charges), false);
         // Without a surcharge they are within the limit, unless each bucket needs a whole batch.
         add(by_least_charge(charges), surcharge == 0);
         progress.report(16 - surcharge, 17);

@@ -22,6 +22,7 @@ public:
         : cuts_(cuts), order_(order), place_(place) {}
 
     /// Samples of each of `batches` batches, as many as fit; 0 where fewer are left than batches.
+    /// The very last batch need not be a multiple.
     /// `batches` must not fall from call to call.
     uint64_t size(uint64_t batches) {
         while (place_.at < order_.cells.size()) {
@@ -36,7 +37,8 @@ public:
             if (taken < here) break;
             place_ = {place_.at + 1, 0};
         }
-        return cuts_.whole(samples_ / batches);
+        const bool is_last = batches == 1 && place_.at == order_.cells.size();
+        return is_last ? samples_ : cuts_.whole(samples_ / batches);
     }
 
 private:
@@ -157,7 +159,7 @@ std::vector<Box> SortedCuts::boxes(std::size_t number, uint64_t most) const {
     for (const uint64_t count : cells_.counts) samples += count;
     for (Place place; samples > 0;) {
         const uint64_t size = size_for(order.rest[place.at]), batches = (samples + size - 1) / size;
-        if (batches < 2 * most && is_near(batches, cut)) {
+        if (batches == 1 || (batches < 2 * most && is_near(batches, cut))) {
             const bool is_one = batches == 1 && whole(samples) == samples;
             boxes.push_back(taken(order, place, samples, is_one ? samples : size));
             break;

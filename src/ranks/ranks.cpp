@@ -66,12 +66,17 @@ Told told_of(const Cursor& sampler) {
     StateHeader header;
     std::memcpy(&header, state.data(), sizeof header);
     const SamplerOptions& options = sampler.options();
-    return {static_cast<uint64_t>(sampler.kind()), options.seed, sampler.sequence().fingerprint(),
-            options.world_size, options.micro_batches, sampler.epoch(), sampler.position(),
+    return {static_cast<uint64_t>(sampler.kind()),
+            options.seed,
+            sampler.sequence().fingerprint(),
+            options.world_size,
+            options.micro_batches,
+            sampler.epoch(),
+            sampler.position(),
             static_cast<uint64_t>(options.last_step),
-            // no option of this kind
-            sampler.kind() == kind_of("sab_balanced_sampler_new") ? 0 : options.costliest_first,
-            header.checksum, options.rank};
+            options.costliest_first,
+            header.checksum,
+            options.rank};
 }
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.

@@ -40,7 +40,7 @@ uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
     for (const double value : {options.padding_target, options.length_multiples[0]}) add(value);
     for (const uint64_t value :
          {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,
-          options.batch_size_multiple, uint64_t{options.max_shapes}})
+          options.min_batch_size, options.batch_size_multiple, uint64_t{options.max_shapes}})
         add(value);
     add_all(options.boundaries);
     add_all(options.batch_sizes);
@@ -106,8 +106,8 @@ Sorted read_shard(const Columns& sizes, const PlanOptions& options) {
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-    check(options.min_batch_size <= 1, "plan.min_batch_size", options.min_batch_size,
-          "must be 0 or 1 for samples that are spread over ranks");
+    check(options.min_batch_size <= 1 || sizes.choice() == nullptr, "plan.min_batch_size",
+          options.min_batch_size, "must be 0 or 1 for a mixture that is spread over ranks");
     if (sizes.choice() != nullptr) options.check_kept_costs();
     if (sizes.count() == 0) return {};
     return sort_by_size(sizes[0], true, options.progress);
@@ -186,9 +186,14 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
             shards.resize(ranks.world_size);
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);
+            check(given.last_step == SAB_LAST_STEP_SPLIT, "options.last_step", given.last_step,
+                  "must be SAB_LAST_STEP_SPLIT (0): every step of this sampler is full");
+            check(given.costliest_first == 0, "options.costliest_first", given.costliest_first,
+                  "must be 0: the ranks take batches of one bucket together");
             if (plan_options.separate_by_count > 0)
                 require(plan_options.separate_by, "plan.separate_by");
-            options = PlanOptions(plan_options, sizes.names());
+            with_name("options", "plan",
+                      [&] { options = PlanOptions(plan_options, sizes.names()); });
             mine.options =
                 hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks);
             check_ids(sizes, plan_options);
@@ -224,18 +229,17 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
     std::unique_ptr<sab_sampler> sampler;
     ShardedSequence* sequence = nullptr;
     Made made{0, 0};
-    failure = caught(
-        [&] {
-            if (has_mixtures && choice != nullptr) {
-                sampler = make_mixed(*choice, all, told, options, given, ranks, made);
-                return;
-            }
-            auto owned = std::make_unique<ShardedSequence>(std::move(own), all, options, ranks);
-            sequence = owned.get();
-            sampler = make_cursor(std::move(owned), given);
-            made = sequence->made(all.bars);
-        },
-        status);
+    const auto make = [&] {
+        if (has_mixtures && choice != nullptr) {
+            sampler = make_mixed(*choice, all, told, options, given, ranks, made);
+            return;
+        }
+        auto owned = std::make_unique<ShardedSequence>(std::move(own), all, options, ranks);
+        sequence = owned.get();
+        sampler = make_cursor(std::move(owned), given);
+        made = sequence->made(all.bars);
+    };
+    failure = caught([&] { with_name("options", "plan", make); }, status);
     ranks.gather<Made>({&made, 1}, plans);
     if (failure) std::rethrow_exception(failure);
     for (std::size_t r = 0; r < plans.size(); ++r)

@@ -44,14 +44,14 @@ public:
         for (const Bucket& bucket : buckets) {
             for (uint64_t place = bucket.begin; place < bucket.end; ++place)
                 by_rank[of.rank_of(samples[plan.order()[place]])].push_back(
-                    static_cast<uint32_t>(place - bucket.begin));
+                    static_cast<uint32_t>(place));
             for (std::vector<uint32_t>& each : by_rank) {
-                begin_.push_back(offsets_.size());
-                offsets_.insert(offsets_.end(), each.begin(), each.end());
+                begin_.push_back(places_.size());
+                places_.insert(places_.end(), each.begin(), each.end());
                 each.clear();
             }
         }
-        begin_.push_back(offsets_.size());
+        begin_.push_back(places_.size());
         std::vector<std::vector<uint64_t>> batches(ranks_);  // of a rank, by bucket
         for (std::size_t r = 0; r < ranks_; ++r) {
             uint64_t all = 0;
@@ -78,9 +78,9 @@ public:
     uint64_t steps() const { return steps_; }
     /// One of all ranks' batches.
     const Piece& piece(std::size_t batch) const { return pieces_[batch]; }
-    /// Offsets in the bucket of the samples of a batch.
-    std::span<const uint32_t> offsets(std::size_t batch, const EpochOptions& of,
-                                      std::vector<uint32_t>& room) const {
+    /// Places in the plan's order of the samples of a batch.
+    std::span<const uint32_t> places(std::size_t batch, const EpochOptions& of,
+                                     std::vector<uint32_t>& room) const {
         const Piece& piece = pieces_[batch];
         room.resize(piece.count);
         if (piece.count == 0) return room;
@@ -88,7 +88,7 @@ public:
         Permutation(count(piece.bucket, rank), permutation_key(of.seed, of.epoch, Purpose::samples,
                                                                piece.bucket * ranks_ + rank))
             .fill(piece.first, room);
-        for (uint32_t& place : room) place = offsets_[begin_[piece.bucket * ranks_ + rank] + place];
+        for (uint32_t& place : room) place = places_[begin_[piece.bucket * ranks_ + rank] + place];
         return room;
     }
 
@@ -123,7 +123,7 @@ private:
     }
 
     uint64_t ranks_, steps_ = 0;
-    std::vector<uint32_t> offsets_{};   ///< of the samples, by bucket and rank
+    std::vector<uint32_t> places_{};    ///< of the samples, by bucket and rank
     std::vector<std::size_t> begin_{};  ///< in these, by bucket and rank
     std::vector<Piece> pieces_{};       ///< of all ranks, each with as many
 };
@@ -178,7 +178,7 @@ public:
         const std::size_t batch = batch_of(position, mixture_->rank());
         if (batches_->piece(batch).count == 0) return {};
         return reader_.total(batches_->piece(batch).bucket,
-                             batches_->offsets(batch, order_.epoch_options, offsets_));
+                             batches_->places(batch, order_.epoch_options, places_));
     }
     std::size_t bucket(uint64_t position) const override {
         return batches_->piece(batch_of(position, mixture_->rank())).bucket;
@@ -209,12 +209,12 @@ private:
                static_cast<double>(bucket.batch_size);
     }
     void fill_part(std::size_t of, uint64_t first, uint64_t count, Batch& batch) const {
-        const std::span<const uint32_t> offsets =
-            batches_->offsets(of, order_.epoch_options, offsets_);
+        const std::span<const uint32_t> places =
+            batches_->places(of, order_.epoch_options, places_);
         if (count == 0)
             batch.fill(0, [](uint64_t) { return Sample{}; });
         else
-            reader_.read(batches_->piece(of).bucket, offsets.subspan(first, count), batch);
+            reader_.read(batches_->piece(of).bucket, places.subspan(first, count), batch);
         for (int64_t& index : std::span(batch.buffer).first(count))
             index = (*samples_)[static_cast<std::size_t>(index)];
     }
@@ -224,7 +224,7 @@ private:
     PlanReader reader_;
     std::shared_ptr<const RankBatches> batches_;
     Order order_{};
-    mutable std::vector<uint32_t> offsets_{};
+    mutable std::vector<uint32_t> places_{};
 };
 
 std::unique_ptr<Sequence::EpochOrder> ShardedBatches::make_epoch_order(
@@ -233,10 +233,9 @@ std::unique_ptr<Sequence::EpochOrder> ShardedBatches::make_epoch_order(
     SourceAmounts amounts(choice.sources(), choice.extremes().second);
     std::vector<double> costs;
     for (std::size_t b = 0; b < shards() * batches(); ++b) {
-        const Bucket& bucket = reader_.plan().buckets()[batches_->piece(b).bucket];
-        const std::span offsets = batches_->offsets(b, epoch_options, offsets_);
-        amounts.add(offsets.size(), [&](std::size_t i) {
-            const uint32_t sample = (*samples_)[reader_.plan().order()[bucket.begin + offsets[i]]];
+        const std::span places = batches_->places(b, epoch_options, places_);
+        amounts.add(places.size(), [&](std::size_t i) {
+            const uint32_t sample = (*samples_)[reader_.plan().order()[places[i]]];
             return SourceAmounts::Part{choice.source_of()[sample], choice.size_of(sample)};
         });
         amounts.finish();

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "base/xxhash.h"
 
 namespace sab {
@@ -79,14 +82,60 @@ void ShardedSequence::divide(const Histograms& histograms) {
             own += bar.count;
         }
     }
-    uint64_t steps = 0;
-    for (std::size_t b = 0; b < buckets.size(); ++b) {
-        const uint64_t most =
-            *std::max_element(counts_.begin() + static_cast<std::ptrdiff_t>(b * ranks_),
-                              counts_.begin() + static_cast<std::ptrdiff_t>((b + 1) * ranks_));
-        steps += (most + buckets[b].batch_size - 1) / buckets[b].batch_size;
-        last_step_.push_back(steps);
+    last_step_.resize(buckets.size());
+    first_kept_.assign(ranks_, 0);
+    for (std::size_t r = 0; r < ranks_; ++r)
+        for (std::size_t b = buckets.size(); b-- > 0;)
+            if (counts_[b * ranks_ + r] > 0) first_kept_[r] = begin_[b * ranks_ + r];
+    for (std::size_t b = buckets.size(); b-- > 0;) last_step_[b] = steps_of(b);
+    std::partial_sum(last_step_.begin(), last_step_.end(), last_step_.begin());
+    if (plan_->fewest() > 1) leave_out();
+}
+
+/// Of a bucket. If a rank has fewer samples there than the fewest of all these batches, it takes
+/// its longest ones of shorter buckets, too; if it has none, there are fewer steps.
+uint64_t ShardedSequence::steps_of(std::size_t bucket) {
+    const std::span counts = std::span(counts_).subspan(bucket * ranks_, ranks_);
+    const uint64_t size = plan_->buckets()[bucket].batch_size, fewest = plan_->fewest();
+    uint64_t steps = (std::ranges::max(counts) + size - 1) / size;
+    if (fewest == 1) return steps;
+    const uint64_t needed = steps * fewest;
+    for (std::size_t r = 0; r < ranks_; ++r) {
+        for (std::size_t shorter = bucket; counts[r] < needed && shorter-- > 0;) {
+            uint64_t& others = counts_[shorter * ranks_ + r];
+            const uint64_t moved = std::min(others, needed - counts[r]);
+            others -= moved;
+            counts[r] += moved;
+        }
+        steps = std::min(steps, counts[r] / fewest);
     }
+    return steps;
+}
+
+/// Where the samples of a rank begin in each bucket, and how many of them no step has room for.
+void ShardedSequence::leave_out() {
+    if (batches() == 0)
+        refuse_argument("plan.min_batch_size", plan_->fewest(),
+                        "some rank has fewer samples in its shard");
+    uint64_t left_out = 0;
+    for (std::size_t r = 0; r < ranks_; ++r) {
+        uint32_t begin = first_kept_[r];
+        for (std::size_t b = 0; b < plan_->buckets().size(); ++b) {
+            const std::size_t at = b * ranks_ + r;
+            begin_[at] = begin;
+            begin += static_cast<uint32_t>(counts_[at]);
+            left_out += counts_[at] - used(b, r);
+        }
+    }
+    if (left_out > 0)
+        log(SAB_LOG_WARNING, "each epoch leaves out ", left_out,
+            " samples of all ranks: not every rank has samples for a batch of ", plan_->fewest(),
+            ", the plan's min_batch_size");
+}
+
+uint64_t ShardedSequence::used(std::size_t bucket, std::size_t rank) const {
+    const uint64_t steps = last_step_[bucket] - (bucket == 0 ? 0 : last_step_[bucket - 1]);
+    return std::min(counts_[bucket * ranks_ + rank], steps * plan_->buckets()[bucket].batch_size);
 }
 
 /// Samples of a rank which have one size: places [begin, end) of the plan, and of the shard's order
@@ -118,9 +167,13 @@ Made ShardedSequence::made(std::span<const Bar> bars) const {
 std::size_t ShardedSequence::skipped(std::span<int64_t> room) const {
     // The kept samples are one range of the sorted shard.
     const std::span<const uint32_t> order(own_shard().order.get(), own_shard().count);
-    const std::size_t before = copy_indices(order.first(kept_begin_), room);
-    return before +
-           copy_indices(order.subspan(kept_end_), room.subspan(std::min(before, room.size())));
+    std::vector<int64_t> indices(order.begin(), order.begin() + kept_begin_);
+    indices.insert(indices.end(), order.begin() + kept_end_, order.end());
+    for (std::size_t b = 0; b < plan_->buckets().size(); ++b) {  // of this epoch
+        const uint64_t first = used(b, rank_), count = counts_[b * ranks_ + rank_] - first;
+        for (const uint32_t offset : offsets_of(b, first, count)) indices.push_back(order[offset]);
+    }
+    return copy_indices<int64_t>(indices, room);
 }
 
 uint64_t ShardedSequence::samples_of_ranks(uint64_t position) const {
@@ -173,21 +226,28 @@ ShardedSequence::Piece ShardedSequence::find(uint64_t position) const {
 }
 
 uint64_t ShardedSequence::samples_of(const Piece& piece, std::size_t rank) const {
-    const uint64_t all = counts_[piece.bucket * ranks_ + rank];
+    const uint64_t all = used(piece.bucket, rank);
     return piece.boundary(piece.step + 1, all) - piece.boundary(piece.step, all);
 }
 
 /// Places in the sorted order of a shard.
 std::span<const uint32_t> ShardedSequence::offsets(const Piece& piece, uint64_t first,
                                                    uint64_t count) const {
+    return offsets_of(piece.bucket, piece.boundary(piece.step, used(piece.bucket, rank_)) + first,
+                      count);
+}
+
+/// The same of the permuted samples of a bucket from one on.
+std::span<const uint32_t> ShardedSequence::offsets_of(std::size_t bucket, uint64_t first,
+                                                      uint64_t count) const {
     offsets_.resize(count);
     if (count == 0) return offsets_;
-    const uint64_t all = counts_[piece.bucket * ranks_ + rank_];
     const Permutation permutation(
-        all, permutation_key(steps_.epoch_options.seed, steps_.epoch_options.epoch,
-                             Purpose::samples, piece.bucket));
-    permutation.fill(piece.boundary(piece.step, all) + first, offsets_);
-    for (uint32_t& offset : offsets_) offset += begin_[piece.bucket * ranks_ + rank_];
+        counts_[bucket * ranks_ + rank_],
+        permutation_key(steps_.epoch_options.seed, steps_.epoch_options.epoch, Purpose::samples,
+                        bucket));
+    permutation.fill(first, offsets_);
+    for (uint32_t& offset : offsets_) offset += begin_[bucket * ranks_ + rank_];
     return offsets_;
 }
 

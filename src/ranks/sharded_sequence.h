@@ -97,9 +97,14 @@ private:
     void divide(const Histograms& histograms);
     void divide_size(std::size_t rank, uint64_t first, uint64_t begin, uint64_t end,
                      std::size_t& bucket);
+    uint64_t steps_of(std::size_t bucket);
+    void leave_out();
+    /// The samples that a rank has in the steps of a bucket.
+    uint64_t used(std::size_t bucket, std::size_t rank) const;
     Piece find(uint64_t position) const;
     uint64_t samples_of(const Piece& piece, std::size_t rank) const;
     std::span<const uint32_t> offsets(const Piece& piece, uint64_t first, uint64_t count) const;
+    std::span<const uint32_t> offsets_of(std::size_t bucket, uint64_t first, uint64_t count) const;
     const Sorted& own_shard() const { return *own_; }
 
     const uint64_t ranks_, rank_;
@@ -107,6 +112,7 @@ private:
     std::shared_ptr<const Plan> plan_;  ///< of all shards' samples; without their order
     std::vector<uint64_t> counts_;      ///< samples by bucket and rank
     std::vector<uint32_t> begin_;       ///< in the order of the shard: the first of these samples
+    std::vector<uint32_t> first_kept_;  ///< by rank: the first of all buckets
     std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
     uint32_t kept_begin_ = 0, kept_end_ = 0;  ///< offsets in the own shard
     uint64_t fingerprint_ = 0;

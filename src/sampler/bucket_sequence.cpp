@@ -1,6 +1,7 @@
 /// The bucket order, version 3; see README.md in this folder.
 ///
-/// The samples of a batch are a range of the bucket's permutation. CostOrder orders the batches.
+/// The samples of a batch are a range of the bucket's permutation, after Exchange. CostOrder orders
+/// the batches.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -9,7 +10,9 @@
 #include "base/hasher.h"
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
+#include "sampler/copies.h"
 #include "sampler/cursor.h"
+#include "sampler/exchange.h"
 #include "sampler/mixed_buckets.h"
 #include "sampler/mixed_sequence.h"
 
@@ -23,7 +26,7 @@ void price(const Plan& plan, const Cost* balance, BucketClass& of) {
     BatchClass& batches = of.batches;
     batches.chain = of.bucket;
     if (balance != nullptr)
-        batches.cost = batches.length = plan.cost_of(*balance, batches.samples, lengths);
+        batches.cost = batches.length = (*balance)(batches.samples, lengths);
     else
         batches.length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
 }
@@ -72,12 +75,16 @@ namespace {
 
 class BucketSequence : public CostOrderedSequence {
 public:
-    BucketSequence(std::shared_ptr<const Plan> plan, const Cost* balance)
+    /// `samples`: of a mixture, those that the plan numbers; else null.
+    BucketSequence(std::shared_ptr<const Plan> plan, const Cost* balance,
+                   const std::vector<uint32_t>* samples)
         : reader_(std::move(plan)),
           classes_(bucket_classes(reader_.plan(), balance)),
           fingerprint_(reader_.plan().fingerprint()),
-          is_sorted_(balance == nullptr) {
+          is_sorted_(balance == nullptr),
+          exchange_(std::make_shared<const Exchange>(reader_.plan())) {
         order_ = cost_order(reader_.plan(), classes_);
+        if (samples != nullptr) find_copies(*samples);
         if (balance == nullptr) return;
         Hasher hasher;
         hasher.add(fingerprint_);
@@ -92,6 +99,18 @@ public:
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
+    }
+
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        Present made{order_.with_options(epoch_options), nullptr};
+        if (first_copies_ != nullptr)
+            made.separated = std::make_shared<const std::vector<uint32_t>>(separated(made.order));
+        return std::make_unique<EpochOrderOf<Present>>(std::move(made));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        Present& other = static_cast<EpochOrderOf<Present>&>(epoch_order).value;
+        std::swap(order_, other.order);
+        std::swap(separated_, other.separated);
     }
 
     const Plan* plan() const override { return &reader_.plan(); }
@@ -116,51 +135,111 @@ public:
         const uint64_t samples = classes_[batch_class].batches.samples;
         if (!reader_.plan().is_coded() && bucket.distinct_end - bucket.distinct_begin == 1)
             return {static_cast<double>(samples) * reader_.plan().lengths(in).longest[0]};
-        return reader_.total(in, offsets(classes_[batch_class], batch, 0, samples));
+        return reader_.total(in, places(classes_[batch_class], batch, 0, samples));
     }
 
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const auto [batch_class, which] = order_.find(position);
         reader_.read(classes_[batch_class].bucket,
-                     offsets(classes_[batch_class], which, first, count), batch);
+                     places(classes_[batch_class], which, first, count), batch);
     }
 
 private:
+    /// What an epoch has.
+    struct Present {
+        CostOrder order;
+        std::shared_ptr<const std::vector<uint32_t>> separated;
+    };
+
     const BucketClass& found(uint64_t position) const {
         return classes_[order_.find(position).batch_class];
     }
 
-    /// Places inside the bucket of a batch's samples.
-    std::span<const uint32_t> offsets(const BucketClass& batch_class, uint64_t batch,
-                                      uint64_t first, uint64_t count) const {
-        const uint64_t samples = reader_.plan().buckets()[batch_class.bucket].samples();
-        const Permutation permutation(samples, order_.samples_key(batch_class.bucket));
-        if (offsets_.size() < count) offsets_.resize(count);
-        const std::span<uint32_t> out(offsets_.data(), count);
+    /// Places in the plan's order of a batch's samples.
+    std::span<const uint32_t> places(const BucketClass& batch_class, uint64_t batch, uint64_t first,
+                                     uint64_t count) const {
+        const Bucket& bucket = reader_.plan().buckets()[batch_class.bucket];
+        if (places_.size() < count) places_.resize(count);
+        const std::span<uint32_t> out(places_.data(), count);
         const uint64_t begin = batch_class.first + batch * batch_class.batches.samples + first;
         // Only a batch of SAB_TAIL_WRAP reaches past the end, where it goes on with the bucket's
         // first.
         for (uint64_t done = 0; done < count;) {
-            const uint64_t from = (begin + done) % samples;
-            const uint64_t stretch = std::min(count - done, samples - from);
-            permutation.fill(from, out.subspan(done, stretch));
+            const uint64_t from = (begin + done) % bucket.samples();
+            const uint64_t stretch = std::min(count - done, bucket.samples() - from);
+            if (separated_ == nullptr)
+                fill_places(order_, batch_class.bucket, from, out.subspan(done, stretch));
+            else
+                std::copy_n(&(*separated_)[bucket.begin + from], stretch, out.data() + done);
             done += stretch;
         }
         return out;
+    }
+
+    void fill_places(const CostOrder& order, std::size_t bucket, uint64_t first,
+                     std::span<uint32_t> out) const {
+        exchange_->fill(reader_.plan().buckets()[bucket], bucket, order.samples_key(bucket),
+                        order.epoch_options(), first, out, room_);
+    }
+
+    /// The copies of a sample have numbers in a row.
+    void find_copies(const std::vector<uint32_t>& samples) {
+        std::vector<uint32_t> firsts(samples.size());
+        bool has_copies = false;
+        for (uint32_t i = 0; i < firsts.size(); ++i) {
+            const bool is_copy = i > 0 && samples[i] == samples[i - 1];
+            firsts[i] = is_copy ? firsts[i - 1] : i;
+            has_copies |= is_copy;
+        }
+        if (has_copies)
+            first_copies_ = std::make_shared<const std::vector<uint32_t>>(std::move(firsts));
+    }
+
+    /// places() of all samples of an epoch, by bucket, with copies in different batches.
+    std::vector<uint32_t> separated(const CostOrder& order) const {
+        const Plan& plan = reader_.plan();
+        std::vector<uint32_t> all(plan.facts().samples), samples, places, firsts;
+        constexpr uint32_t none = ~uint32_t{0};
+        std::vector<uint32_t> first_in(first_copies_->size(), none);  // the bucket at hand
+        for (std::size_t b = 0; b < plan.buckets().size(); ++b) {
+            const Bucket& bucket = plan.buckets()[b];
+            samples.resize(bucket.samples());
+            fill_places(order, b, 0, samples);
+            places.resize(samples.size());
+            std::iota(places.begin(), places.end(), 0);
+            firsts.resize(samples.size());
+            const auto first = [&](std::size_t i) -> uint32_t& {
+                return first_in[(*first_copies_)[plan.order()[samples[i]]]];
+            };
+            for (uint32_t i = 0; i < samples.size(); ++i) {
+                if (first(i) == none) first(i) = i;
+                firsts[i] = first(i);
+            }
+            for (std::size_t i = 0; i < samples.size(); ++i) first(i) = none;
+            separate_copies(places, firsts, bucket.batch_size, order.samples_key(b));
+            for (std::size_t i = 0; i < samples.size(); ++i)
+                all[bucket.begin + places[i]] = samples[i];
+        }
+        return all;
     }
 
     PlanReader reader_;
     std::vector<BucketClass> classes_;  ///< by cost, highest first
     uint64_t fingerprint_;
     bool is_sorted_;  ///< by length, where costs are nearly equal
-    mutable std::vector<uint32_t> offsets_;
+    std::shared_ptr<const Exchange> exchange_;
+    /// Of a mixture that has copies, of each number the first one of the same sample; else null.
+    std::shared_ptr<const std::vector<uint32_t>> first_copies_;
+    std::shared_ptr<const std::vector<uint32_t>> separated_;  ///< of the epoch, or null
+    mutable std::vector<uint32_t> places_;
+    mutable Exchange::Room room_;
 };
 
 }  // namespace
 
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
                                                const Cost* balance) {
-    return std::make_unique<BucketSequence>(std::move(plan), balance);
+    return std::make_unique<BucketSequence>(std::move(plan), balance, nullptr);
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance) {
@@ -181,8 +260,8 @@ std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost*
         fingerprint = hasher.digest();
     }
     if (plan.epochs()->can_sort()) return make_mixed_buckets(plan.epochs(), kept, fingerprint);
-    const auto make = [kept](std::shared_ptr<const Plan> of) {
-        return make_bucket_sequence(std::move(of), kept ? &*kept : nullptr);
+    const auto make = [kept](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
+        return std::make_unique<BucketSequence>(std::move(of), kept ? &*kept : nullptr, samples);
     };
     return mixed_sequence_of(plan, kind_of("sab_bucket_sampler_new"), fingerprint, make, false);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/callback.h"
+#include "base/log.h"
 #include "sampler/pieces.h"
 #include "sampler/state.h"
 
@@ -42,6 +43,14 @@ Cursor::Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other)
 
 std::unique_ptr<Cursor> Cursor::copy() const {
     return std::unique_ptr<Cursor>(new Cursor(sequence_->copy(), *this));
+}
+
+/// Those of the sequence, then those of this epoch that lowered budgets leave out.
+std::size_t Cursor::skipped(std::span<int64_t> room) const {
+    const std::size_t count = sequence_->skipped(room);
+    if (!schedule_.rest || fewest() == 1) return count;
+    const std::vector<int64_t> left_out = schedule_.rest->left_out();
+    return count + copy_indices<int64_t>(left_out, room.subspan(std::min(count, room.size())));
 }
 
 bool Cursor::take(EpochBatch& batch) {
@@ -153,7 +162,7 @@ const BatchOrder& Cursor::order(const Schedule& schedule) const {
 
 /// The fewest samples that the plan allows in a batch.
 uint64_t Cursor::fewest() const {
-    return sequence_->plan() == nullptr ? 1 : std::max<uint64_t>(plan().facts().min_batch_size, 1);
+    return sequence_->plan() == nullptr ? 1 : plan().fewest();
 }
 
 uint64_t Cursor::most_pieces(uint64_t batch) const {
@@ -179,6 +188,11 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 void Cursor::lay_out() {
     divided_batch_ = {};
     schedule_.rest = rest_of(schedule_);
+    if (schedule_.rest && fewest() > 1)
+        if (const std::size_t count = schedule_.rest->left_out().size(); count > 0)
+            log(SAB_LOG_WARNING, "the lowered budget leaves out ", count, " samples of epoch ",
+                epoch(), ": no batch of ", fewest(),
+                " samples, the plan's min_batch_size, has room for them");
     const uint64_t left = order().batches() - schedule_.first_batch(), world = schedule_.world_size;
     const bool has_part = options_.last_step != SAB_LAST_STEP_DROP && left % world != 0 &&
                           (options_.last_step == SAB_LAST_STEP_WRAP || fewest() == 1 ||
@@ -195,7 +209,7 @@ void Cursor::lay_out() {
 std::shared_ptr<const Rest> Cursor::rest_of(const Schedule& schedule) const {
     if (schedule.limits == Limits{} && schedule.begin.done.empty()) return nullptr;
     return std::make_shared<const Rest>(*sequence_, schedule.begin, most_samples(schedule.limits),
-                                        schedule.world_size, schedule.epoch_options);
+                                        fewest(), schedule.world_size, schedule.epoch_options);
 }
 
 /// Of a batch that the budgets pay for, by bucket.
@@ -208,10 +222,10 @@ std::vector<uint64_t> Cursor::most_samples(const Limits& limits) const {
         const Cost& cost = plan().budgets()[i].cost;
         check(limit > cost.constant(), "limit", limit,
               "must be more than the cost's constant term, ", cost.constant());
-        for (std::size_t b = 0; b < most.size(); ++b) {
-            const PerColumn lengths = plan().priced(cost, plan().lengths(b).padded_length);
-            most[b] = cost.largest_count(first_of(lengths, plan().columns()), limit, most[b]);
-        }
+        for (std::size_t b = 0; b < most.size(); ++b)
+            most[b] = cost.largest_count(plan().lengths(b).padded_length, limit, most[b]);
+        check(fewest() == 1 || std::ranges::max(most) >= fewest(), "limit", limit, "must pay for ",
+              fewest(), " samples, the plan's min_batch_size, of one of its buckets");
     }
     return most;
 }
@@ -219,12 +233,12 @@ std::vector<uint64_t> Cursor::most_samples(const Limits& limits) const {
 /// Another world size, number of micro-batches or budget takes over at `position`. Earlier
 /// positions cannot be reached any more. A step of which the ranks took a part ends here.
 void Cursor::take_over(Schedule& schedule, uint64_t position) const {
-    const uint64_t taken = position - schedule.first_position, all = order(schedule).batches(),
-                   batch =
-                       position >= schedule.end
-                           ? all
-                           : std::min(all, schedule.first_batch() + taken * schedule.world_size);
-    if (schedule.rest)
+    const uint64_t taken = position - schedule.first_position,
+                   batch = std::min(order(schedule).batches(),
+                                    schedule.first_batch() + taken * schedule.world_size);
+    if (position >= schedule.end)  // also what the last step or a budget leaves out is done
+        schedule.begin = {sequence_->batches(), {}};
+    else if (schedule.rest)
         schedule.begin = schedule.rest->after(batch);
     else
         schedule.begin.batch = batch;

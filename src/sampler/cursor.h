@@ -28,7 +28,7 @@ public:
     SamplerKind kind() const override { return sequence_->kind(); }
     uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
     uint64_t position() const override { return schedule_.position; }
-    std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
+    std::size_t skipped(std::span<int64_t> room) const override;
     const EpochChoice* choice() const override { return sequence_->choice(); }
     std::optional<uint64_t> known_batch_count() const override { return batch_count(); }
     StepTotals step_of(const EpochBatch& batch) override;

@@ -256,23 +256,25 @@ std::vector<uint32_t> even_merge(const SourceAmounts& amounts, std::span<const u
 
 std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
                                              std::span<const uint64_t> samples,
-                                             const EpochOptions& epoch_options) {
+                                             const EpochOptions& epoch_options, uint64_t fewest) {
     const std::size_t world = epoch_options.step_batches, last = order.size() % world,
                       fixed = fixed_batches(order.size(), epoch_options);
     uint64_t in_last = 0;
-    for (const uint32_t batch : order.last(last)) in_last += samples[batch];
+    for (const uint32_t batch : order.last(last)) in_last += samples[batch] / fewest;
     if (last == 0 || in_last >= world || fixed + last >= order.size()) return {};
     struct Divided {
         uint32_t batch;
         uint64_t samples, pieces;
         uint64_t largest() const { return (samples + pieces - 1) / pieces; }
+        bool can_divide(uint64_t least) const { return samples / (pieces + 1) >= least; }
         bool operator<(const Divided& other) const {  // the largest is divided first
             return largest() != other.largest() ? largest() < other.largest() : batch < other.batch;
         }
     };
     std::priority_queue<Divided> waiting;
     for (const uint32_t batch : order.subspan(fixed))
-        if (samples[batch] > 1) waiting.push({batch, samples[batch], 1});
+        if (const Divided whole{batch, samples[batch], 1}; whole.can_divide(fewest))
+            waiting.push(whole);
     std::vector<BatchPiece> pieces;
     const auto make = [&](const Divided& of) {
         for (uint64_t i = 0; i < of.pieces && of.pieces > 1; ++i) {
@@ -280,15 +282,17 @@ std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
             pieces.push_back({of.batch, first, of.samples * (i + 1) / of.pieces - first});
         }
     };
-    for (std::size_t needed = world - last; needed > 0 && !waiting.empty(); --needed) {
+    std::size_t needed = world - last;
+    for (; needed > 0 && !waiting.empty(); --needed) {
         Divided next = waiting.top();
         waiting.pop();
         ++next.pieces;
-        if (next.largest() > 1)
+        if (next.can_divide(fewest))
             waiting.push(next);
         else
             make(next);
     }
+    if (fewest > 1 && needed > 0) return {};
     for (; !waiting.empty(); waiting.pop()) make(waiting.top());
     return pieces;
 }

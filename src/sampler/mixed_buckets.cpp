@@ -3,9 +3,12 @@
 #include "sampler/mixed_buckets.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
+#include "sampler/copies.h"
 #include "sampler/even_order.h"
 
 namespace sab {
@@ -29,6 +32,87 @@ struct MixedEpoch {
     std::vector<Place> places;    ///< the batches in order
 };
 
+/// The samples of an epoch by bucket: those of SharedRuns are exchanged.
+class ExchangedWalk {
+public:
+    ExchangedWalk(const SortedMixture& mixture, std::span<const SourceTurns> turns,
+                  const EpochChoice& choice, const Plan& plan, const EpochOptions& epoch_options)
+        : walk_(mixture, turns),
+          choice_(choice),
+          runs_(plan.shared_runs()),
+          epoch_options_(epoch_options) {}
+
+    /// As SortedMixture::Walk::take().
+    template <class Visit>
+    void take(std::size_t count, Visit&& visit) {
+        for (std::size_t done = 0; done < count;) {
+            if (!runs_.empty() && place_ == runs_.front().end) runs_ = runs_.subspan(1);
+            const std::size_t left = count - done;
+            const auto visit_from = [&](std::size_t i, const SortedMixture::Entry& entry,
+                                        uint32_t counts) { visit(done + i, entry, counts); };
+            std::size_t some = 0;
+            if (runs_.empty() || place_ < runs_.front().begin) {
+                some = runs_.empty() ? left : std::min(left, runs_.front().begin - place_);
+                walk_.take(some, visit_from);
+            } else {
+                some = std::min(left, runs_.front().end - place_);
+                take_shared(some, visit_from);
+            }
+            done += some;
+            place_ += some;
+        }
+    }
+
+private:
+    struct Member {
+        uint32_t sample;
+        uint16_t source;
+    };
+    template <class Visit>
+    void take_shared(std::size_t count, Visit&& visit) {
+        const SharedRun& run = runs_.front();
+        const std::size_t members = run.end - run.begin;
+        if (place_ == run.begin) read(run, members);
+        const bool is_one_size = !std::isnan(size_);
+        constexpr std::size_t block = 1024;
+        uint32_t chosen[block];
+        for (std::size_t done = 0; done < count;) {
+            const std::size_t some = std::min(block, count - done);
+            permutation_.fill(place_ - run.begin + done, {chosen, some});
+            for (std::size_t i = 0; i < some; ++i) {
+                const Member& member = members_[chosen[i]];
+                visit(done + i,
+                      {member.sample, member.source,
+                       is_one_size ? size_ : choice_.size_of(member.sample)},
+                      1);
+            }
+            done += some;
+        }
+    }
+    void read(const SharedRun& run, std::size_t count) {
+        members_.resize(count);
+        double least = std::numeric_limits<double>::infinity(), most = 0;
+        walk_.take(count, [&](std::size_t i, const SortedMixture::Entry& entry, uint32_t counts) {
+            members_[i] = {entry.sample, entry.source};
+            least = counts > 0 ? std::min(least, entry.size) : least;
+            most = counts > 0 ? entry.size : most;
+        });
+        size_ = least == most ? most : std::numeric_limits<double>::quiet_NaN();
+        permutation_ = Permutation(count, permutation_key(epoch_options_.seed, epoch_options_.epoch,
+                                                          Purpose::sizes, run.size_class));
+    }
+
+    SortedMixture::Walk walk_;
+    const EpochChoice& choice_;
+    std::span<const SharedRun> runs_;  ///< that do not end yet
+    const EpochOptions epoch_options_;
+    uint64_t place_ = 0;
+    // of the run at hand:
+    std::vector<Member> members_;
+    Permutation permutation_;
+    double size_ = 0;  ///< of all members; not a number where they have several
+};
+
 /// Writes the batches of an epoch.
 class Layout {
 public:
@@ -36,7 +120,7 @@ public:
            std::span<const SourceTurns> turns)
         : epoch_(epoch),
           choice_(choice),
-          walk_(mixture, turns),
+          walk_(mixture, turns, choice, *epoch.plan, epoch.order.epoch_options()),
           amounts_(choice.sources(), choice.extremes().second),
           first_(epoch.classes.size()) {
         const Plan& plan = *epoch.plan;
@@ -53,6 +137,8 @@ public:
                       epoch.classes[k].batches.batches;
         }
         amounts_.reserve(epoch.order.batches(), blocks);
+        const bool has_copies = std::ranges::any_of(turns, &SourceTurns::has_copies);
+        if (has_copies) first_places_.assign(choice.source_of().size(), no_place);
         uint64_t place = 0;
         for (const uint32_t b : by_ascending(begins)) {
             const Bucket& bucket = plan.buckets()[b];
@@ -61,6 +147,7 @@ public:
             place = bucket.end;
             offsets_.resize(bucket.samples());
             Permutation(bucket.samples(), epoch.order.samples_key(b)).fill(0, offsets_);
+            if (has_copies) separate(bucket, epoch.order.samples_key(b));
             if (can_sum(bucket))
                 add_by_sums(bucket, classes_of[b]);
             else
@@ -108,11 +195,28 @@ private:
                batches_of(bucket) * amounts_.width() <= std::max(few, 2 * bucket.samples());
     }
 
+    /// Keeps copies of a sample out of one batch. The walk stays where it is.
+    void separate(const Bucket& bucket, uint64_t key) {
+        const auto begin = static_cast<uint32_t>(bucket.begin);
+        firsts_.resize(bucket.samples());
+        ExchangedWalk ahead = walk_;
+        ahead.take(bucket.samples(),
+                   [&](std::size_t i, const SortedMixture::Entry& entry, uint32_t counts) {
+                       if (counts == 0) return;
+                       uint32_t& first = first_places_[entry.sample];
+                       const uint32_t place = begin + static_cast<uint32_t>(i);
+                       // The first copy may be in a bucket before this one.
+                       if (first == no_place || first < begin) first = place;
+                       firsts_[i] = first - begin;
+                   });
+        separate_copies(offsets_, firsts_, bucket.batch_size, key);
+    }
+
     /// Sums up while samples are written. Not inline, for its registers.
     [[gnu::noinline]] void add_by_sums(const Bucket& bucket, std::span<const std::size_t> classes) {
         const std::size_t size = bucket.batch_size, width = amounts_.width(),
                           batches = batches_of(bucket);
-        longest_.resize(std::max(longest_.size(), batches));
+        longest_.assign(batches, 0);
         sums_.assign(batches * width, 0);
         // Exact for sizes above 1 and offsets of 32 bits.
         const uint64_t inverse = ~uint64_t{0} / size + 1;
@@ -124,7 +228,7 @@ private:
                        const uint32_t offset = offsets[i];
                        const std::size_t batch = multiply_high(offset, inverse);
                        out[offset] = entry.sample;
-                       longest[batch] = entry.size;  // of the last: they come by size
+                       longest[batch] = std::max(longest[batch], entry.size);
                        sums[batch * width + entry.source] += counts * entry.size;
                    });
         for (const std::size_t k : classes) {
@@ -174,11 +278,14 @@ private:
 
     MixedEpoch& epoch_;
     const EpochChoice& choice_;
-    SortedMixture::Walk walk_;
+    ExchangedWalk walk_;
     // of the bucket at hand:
-    std::vector<uint32_t> offsets_;
+    std::vector<uint32_t> offsets_, firsts_;
     std::vector<double> longest_, sums_;  ///< of each batch; sums also by source
     std::vector<SourceAmounts::Part> parts_;
+    /// of each sample, the first one in the bucket at hand or in one before it
+    std::vector<uint32_t> first_places_;
+    static constexpr uint32_t no_place = ~uint32_t{0};
     // of all batches, by id:
     std::vector<Place> places_;
     SourceAmounts amounts_;
@@ -266,7 +373,7 @@ void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
     };
     measure();
     std::vector<uint32_t> order = even_epoch(layout.amounts(), ids, costs, epoch_options);
-    const auto pieces = divide_for_last_step(order, samples, epoch_options);
+    const auto pieces = divide_for_last_step(order, samples, epoch_options, epoch.plan->fewest());
     if (!pieces.empty()) {
         const auto first_id = static_cast<uint32_t>(costs.size());
         for (const BatchPiece& piece : pieces) layout.add_piece(piece);

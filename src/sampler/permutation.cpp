@@ -106,45 +106,67 @@ SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, 
     run_rounds<32, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
-/// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell
-/// outside are gathered and tried again.
+/// Replaces the places by their values. Passes instead of a loop a value, so that the rounds run on
+/// whole vectors: values that fell outside are gathered and tried again. There is room for `full`
+/// more values.
 template <class Word>
-void Permutation::fill_narrow_by(uint64_t first, std::span<uint32_t> out) const {
-    constexpr std::size_t block = 1024, few = 4;  // so few are quicker one by one
+void Permutation::settle_narrow(Word* values, std::size_t count) const {
+    constexpr std::size_t few = 4;  // so few are quicker one by one
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
-    // words that may be needed behind others to fill a vector
-    constexpr std::size_t full = 32 / sizeof(Word) - 1;
-    Word values[block + full], again[block + full];
+    Word again[block + full];
     uint16_t where[block];
+    apply(keys_, values, count);
+    std::size_t outside = 0;
+    for (std::size_t i = 0; i < count && has_outside; ++i) {
+        again[outside] = values[i];
+        where[outside] = static_cast<uint16_t>(i);
+        outside += values[i] >= limit;
+    }
+    std::fill_n(again + outside, full, Word{});
+    while (outside > few) {
+        apply(keys_, again, outside);
+        std::size_t still = 0;
+        for (std::size_t i = 0; i < outside; ++i) {
+            const Word value = again[i];
+            const uint16_t place = where[i];
+            values[place] = value;  // overwritten later when it is still outside
+            again[still] = value;
+            where[still] = place;
+            still += value >= limit;
+        }
+        outside = still;
+    }
+    for (std::size_t i = 0; i < outside; ++i) values[where[i]] = static_cast<Word>(walk(again[i]));
+}
+
+template <class Word>
+void Permutation::fill_narrow_by(uint64_t first, std::span<uint32_t> out) const {
+    Word values[block + full];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
         for (std::size_t i = 0; i < size + full; ++i)
             values[i] = static_cast<Word>(first + start + i);
-        apply(keys_, values, size);
-        std::size_t outside = 0;
-        for (std::size_t i = 0; i < size && has_outside; ++i) {
-            again[outside] = values[i];
-            where[outside] = static_cast<uint16_t>(i);
-            outside += values[i] >= limit;
-        }
-        std::fill_n(again + outside, full, Word{});
-        while (outside > few) {
-            apply(keys_, again, outside);
-            std::size_t still = 0;
-            for (std::size_t i = 0; i < outside; ++i) {
-                const Word value = again[i];
-                const uint16_t place = where[i];
-                values[place] = value;  // overwritten later when it is still outside
-                again[still] = value;
-                where[still] = place;
-                still += value >= limit;
-            }
-            outside = still;
-        }
-        for (std::size_t i = 0; i < outside; ++i)
-            values[where[i]] = static_cast<Word>(walk(again[i]));
+        settle_narrow(values, size);
         std::copy_n(values, size, out.begin() + static_cast<std::ptrdiff_t>(start));
+    }
+}
+
+template <class Word>
+void Permutation::map_narrow_by(const Range& range, std::span<uint32_t> places) const {
+    Word values[block + full];
+    uint16_t where[block];
+    for (; !places.empty(); places = places.subspan(std::min(block, places.size()))) {
+        std::size_t found = 0;
+        for (std::size_t i = 0; i < std::min(block, places.size()); ++i) {
+            const uint32_t offset = places[i] - range.begin;  // large if it is before the range
+            values[found] = static_cast<Word>(range.first + offset);
+            where[found] = static_cast<uint16_t>(i);
+            found += offset < range.count;
+        }
+        std::fill_n(values + found, full, Word{});
+        settle_narrow(values, found);
+        for (std::size_t k = 0; k < found; ++k) places[where[k]] = range.to + values[k];
     }
 }
 
@@ -200,6 +222,60 @@ SAB_AVX512 void put_back(Word* values, std::size_t count, Word limit, const Word
     }
 }
 
+// Of 16 values of 32 bits: as words.
+SAB_AVX512 inline void store(__m512i values, uint32_t* out) {
+    _mm512_storeu_si512(out, values);
+}
+SAB_AVX512 inline void store(__m512i values, uint16_t* out) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                        _mm512_maskz_cvtepi32_epi16(0xFFFF, values));
+}
+SAB_AVX512 inline __m512i load(const uint32_t* values) {
+    return _mm512_loadu_si512(values);
+}
+SAB_AVX512 inline __m512i load(const uint16_t* values) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
+}
+
+/// Which of 16 places from `i` on are in the range; `offsets`: in the range.
+SAB_AVX512 inline __mmask16 in_range(const uint32_t* places, std::size_t i, std::size_t count,
+                                     const Permutation::Range& range, __m512i& offsets) {
+    const auto there = static_cast<__mmask16>(count - i < 16 ? (1u << (count - i)) - 1 : 0xFFFFu);
+    offsets = _mm512_sub_epi32(_mm512_maskz_loadu_epi32(there, places + i),
+                               _mm512_set1_epi32(static_cast<int32_t>(range.begin)));
+    return _mm512_mask_cmplt_epu32_mask(there, offsets,
+                                        _mm512_set1_epi32(static_cast<int32_t>(range.count)));
+}
+
+/// Copies what the places in the range are in the permutation. Returns their number.
+template <class Word>
+SAB_AVX512 std::size_t take_range(const uint32_t* places, std::size_t count,
+                                  const Permutation::Range& range, Word* out) {
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < count; i += 16) {
+        __m512i offsets;
+        const __mmask16 mask = in_range(places, i, count, range, offsets);
+        const __m512i first = _mm512_set1_epi32(static_cast<int32_t>(range.first));
+        store(_mm512_maskz_compress_epi32(mask, _mm512_add_epi32(offsets, first)), out + taken);
+        taken += static_cast<std::size_t>(_mm_popcnt_u32(mask));
+    }
+    return taken;
+}
+
+/// Replaces the places in the range by the values, in their order.
+template <class Word>
+SAB_AVX512 void put_range(uint32_t* places, std::size_t count, const Permutation::Range& range,
+                          const Word* values) {
+    for (std::size_t i = 0; i < count; i += 16) {
+        __m512i offsets;
+        const __mmask16 mask = in_range(places, i, count, range, offsets);
+        const __m512i to = _mm512_set1_epi32(static_cast<int32_t>(range.to));
+        _mm512_mask_storeu_epi32(
+            places + i, mask, _mm512_maskz_expand_epi32(mask, _mm512_add_epi32(load(values), to)));
+        values += _mm_popcnt_u32(mask);
+    }
+}
+
 }  // namespace
 
 SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint16_t* values, std::size_t count) {
@@ -214,37 +290,54 @@ SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint32_t* values, st
     run_rounds<64, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
-/// Values that are outside become a list of their own, which goes through the rounds again, and so
-/// on. From the last list back, each list replaces the values that are outside in the one before.
+/// settle_narrow() with vectors of 64 bytes. Values that are outside become a list of their own,
+/// which goes through the rounds again, and so on. From the last list back, each list replaces the
+/// values that are outside in the one before.
 template <class Word>
-void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
-    constexpr std::size_t block = 1024, few = 4;
-    constexpr std::size_t full = 64 / sizeof(Word), most_lists = 9;
+void Permutation::settle_wide(Word* values, std::size_t count) const {
+    constexpr std::size_t few = 4, most_lists = 8;
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
-    Word lists[most_lists][block + full];
-    std::size_t counts[most_lists];
+    Word room[most_lists][block + full];
+    Word* lists[most_lists + 1] = {values};
+    for (std::size_t k = 0; k < most_lists; ++k) lists[k + 1] = room[k];
+    std::size_t counts[most_lists + 1] = {count}, last = 0;
+    apply_wide(keys_, values, count);
+    while (has_outside) {
+        const std::size_t left = take_outside(lists[last], counts[last], limit, lists[last + 1]);
+        ++last;
+        counts[last] = left;
+        if (left <= few || last == most_lists) {
+            for (std::size_t i = 0; i < left; ++i)
+                lists[last][i] = static_cast<Word>(walk(lists[last][i]));
+            break;
+        }
+        apply_wide(keys_, lists[last], left);
+    }
+    for (; last > 0; --last) put_back(lists[last - 1], counts[last - 1], limit, lists[last]);
+}
+
+template <class Word>
+void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
+    Word values[block + full];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
         for (std::size_t i = 0; i < size + full; ++i)
-            lists[0][i] = static_cast<Word>(first + start + i);
-        apply_wide(keys_, lists[0], size);
-        counts[0] = size;
-        std::size_t last = 0;
-        while (has_outside) {
-            const std::size_t left =
-                take_outside(lists[last], counts[last], limit, lists[last + 1]);
-            ++last;
-            counts[last] = left;
-            if (left <= few || last + 1 == most_lists) {
-                for (std::size_t i = 0; i < left; ++i)
-                    lists[last][i] = static_cast<Word>(walk(lists[last][i]));
-                break;
-            }
-            apply_wide(keys_, lists[last], left);
-        }
-        for (; last > 0; --last) put_back(lists[last - 1], counts[last - 1], limit, lists[last]);
-        std::copy_n(lists[0], size, out.begin() + static_cast<std::ptrdiff_t>(start));
+            values[i] = static_cast<Word>(first + start + i);
+        settle_wide(values, size);
+        std::copy_n(values, size, out.begin() + static_cast<std::ptrdiff_t>(start));
+    }
+}
+
+template <class Word>
+void Permutation::map_wide_by(const Range& range, std::span<uint32_t> places) const {
+    Word values[block + full];
+    for (; !places.empty(); places = places.subspan(std::min(block, places.size()))) {
+        const std::size_t size = std::min(block, places.size());
+        const std::size_t found = take_range(places.data(), size, range, values);
+        std::fill_n(values + found, full, Word{});
+        settle_wide(values, found);
+        put_range(places.data(), size, range, values);
     }
 }
 
@@ -260,6 +353,18 @@ void Permutation::fill_narrow(uint64_t first, std::span<uint32_t> out) const {
     }
 }
 
+void Permutation::map_narrow(const Range& range, std::span<uint32_t> places) const {
+    if (count_ <= table_count) {
+        for (uint32_t& place : places)
+            if (place - range.begin < range.count)
+                place = range.to + table_[range.first + (place - range.begin)];
+    } else if (keys_.mask <= 0xFFFF) {
+        map_narrow_by<uint16_t>(range, places);
+    } else {
+        map_narrow_by<uint32_t>(range, places);
+    }
+}
+
 void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
 #ifdef SAB_AVX512
     if (count_ > table_count && has_avx512()) {
@@ -271,6 +376,19 @@ void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
     }
 #endif
     fill_narrow(first, out);
+}
+
+void Permutation::map(const Range& range, std::span<uint32_t> places) const {
+#ifdef SAB_AVX512
+    if (count_ > table_count && has_avx512()) {
+        if (keys_.mask <= 0xFFFF)
+            map_wide_by<uint16_t>(range, places);
+        else
+            map_wide_by<uint32_t>(range, places);
+        return;
+    }
+#endif
+    map_narrow(range, places);
 }
 
 }  // namespace sab

@@ -35,8 +35,9 @@ enum class Purpose : uint64_t {
     parts = 7,
     ranks = 8,
     rows = 9,
-    micro_steps = 10,
-    bands = 11
+    sizes = 10,
+    micro_steps = 11,
+    bands = 12
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.
@@ -79,13 +80,23 @@ public:
     /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
     /// up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
+    /// Replaces each of the places that is in a range by the value there. For counts up to 2^32.
+    struct Range {
+        uint32_t begin, count;  ///< the range has the places from `begin` on
+        uint32_t first;         ///< what the first of them is here
+        uint32_t to;            ///< is added to the values
+    };
+    void map(const Range& range, std::span<uint32_t> places) const;
     /// The same values without AVX-512, as on processors that do not have it.
     void fill_narrow(uint64_t first, std::span<uint32_t> out) const;
+    void map_narrow(const Range& range, std::span<uint32_t> places) const;
 
 private:
-    static constexpr int rounds = 5;       ///< from 10 bits on
-    static constexpr int lanes = 4;        ///< values that are inverted at a time
-    static constexpr int most_rounds = 7;  ///< on fewer bits, which mix less a round
+    static constexpr int rounds = 5;            ///< from 10 bits on
+    static constexpr int lanes = 4;             ///< values that are inverted at a time
+    static constexpr int most_rounds = 7;       ///< on fewer bits, which mix less a round
+    static constexpr std::size_t block = 1024;  ///< values that go through the rounds together
+    static constexpr std::size_t full = 32;     ///< words that may be needed to fill a vector
     struct Rounds {
         uint64_t mask;
         uint32_t shift;
@@ -101,10 +112,18 @@ private:
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
     template <class Word>
     void fill_narrow_by(uint64_t first, std::span<uint32_t> out) const;
+    template <class Word>
+    void map_narrow_by(const Range& range, std::span<uint32_t> places) const;
+    template <class Word>
+    void settle_narrow(Word* values, std::size_t count) const;
     static void apply_wide(const Rounds& keys, uint16_t* values, std::size_t count);
     static void apply_wide(const Rounds& keys, uint32_t* values, std::size_t count);
     template <class Word>
     void fill_wide_by(uint64_t first, std::span<uint32_t> out) const;
+    template <class Word>
+    void map_wide_by(const Range& range, std::span<uint32_t> places) const;
+    template <class Word>
+    void settle_wide(Word* values, std::size_t count) const;
 
     uint64_t count_;
     union {

@@ -8,6 +8,7 @@
 
 #include "base/guard.h"
 #include "sampler/cursor.h"
+#include "sampler/exchange.h"
 
 namespace sab {
 namespace {
@@ -69,8 +70,9 @@ Moments moments_of(const Plan& plan) {
             const uint64_t first = std::max(bucket.begin, plan.first_place(distinct)),
                            last = std::min(bucket.end, plan.first_place(distinct + 1));
             const double size = plan.distinct_sizes()[distinct];
-            plan.check_size(first < last && range.has(size));
-            add(size, static_cast<double>(last - first));
+            plan.check_size(range.has(size));
+            // a size that only exchanged samples have is counted in their own bucket
+            if (first < last) add(size, static_cast<double>(last - first));
         }
         for (std::size_t place = bucket.begin; plan.is_coded() && place < bucket.end; ++place) {
             double sum_of_columns = 0;
@@ -106,6 +108,45 @@ double equal_pairs(std::vector<uint32_t>& numbers) {
     return pairs;
 }
 
+/// How many others a sample can share a batch with in some epoch: the mean over the places of each
+/// bucket. A sample that is exchanged comes to all buckets of its class.
+std::vector<double> possible_mates(const Plan& plan) {
+    const Exchange exchange(plan);
+    const std::span<const Bucket> buckets = plan.buckets();
+    std::vector<std::vector<std::size_t>> buckets_of(exchange.classes());
+    std::vector<uint64_t> own(buckets.size());  // samples that stay in the bucket
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        own[b] = buckets[b].samples();
+        for (const Exchange::Part& part : exchange.parts(b)) {
+            own[b] -= part.end - part.begin;
+            std::vector<std::size_t>& known = buckets_of[part.size_class];
+            if (buckets[b].batch_size > 1 && (known.empty() || known.back() != b))
+                known.push_back(b);
+        }
+    }
+    const auto mates_in = [&](std::span<const std::size_t> where) {
+        uint64_t count = 0;
+        std::set<std::size_t> classes;
+        for (const std::size_t b : where) {
+            count += own[b];
+            for (const Exchange::Part& part : exchange.parts(b)) classes.insert(part.size_class);
+        }
+        for (const std::size_t k : classes) count += exchange.count(k);
+        return count > 0 ? static_cast<double>(count - 1) : 0;
+    };
+    std::vector<double> of_class, of_bucket;
+    for (const std::vector<std::size_t>& where : buckets_of) of_class.push_back(mates_in(where));
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        double sum = buckets[b].batch_size > 1
+                         ? static_cast<double>(own[b]) * mates_in(std::span(&b, 1))
+                         : 0;
+        for (const Exchange::Part& part : exchange.parts(b))
+            sum += static_cast<double>(part.end - part.begin) * of_class[part.size_class];
+        of_bucket.push_back(sum / std::max(1.0, static_cast<double>(buckets[b].samples())));
+    }
+    return of_bucket;
+}
+
 /// The part of a report that no epoch changes.
 sab_plan_report report_of(const PlanFacts& facts) {
     sab_plan_report report{};
@@ -129,15 +170,15 @@ public:
           world_size_(world_size),
           sizes_(moments_of(plan)),
           cost_(std::move(cost)),
-          times_left_(std::move(times)) {}
+          times_left_(std::move(times)),
+          possible_mates_(possible_mates(plan)) {}
 
     /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
         if (batch.count == 0) return;
         add_samples(batch);
         if (rank == 0) lengths_.add(sum_of(batch.longest));
-        rank_cost_ +=
-            plan_.cost_of(cost_, batch.count, first_of(batch.padded_length, batch.columns));
+        rank_cost_ += cost_(batch.count, first_of(batch.padded_length, batch.columns));
     }
     void end_rank() {
         step_cost_ += rank_cost_;
@@ -183,8 +224,7 @@ private:
         shapes_.emplace(batch.count, batch.padded_length);
         const double deviation = sum_of(batch.total) / count - sizes_.mean;
         between_ += count * deviation * deviation;
-        const Bucket& bucket = plan_.buckets()[static_cast<std::size_t>(batch.bucket)];
-        if (bucket.batch_size > 1) partners_ += count * static_cast<double>(bucket.samples() - 1);
+        partners_ += count * possible_mates_[static_cast<std::size_t>(batch.bucket)];
 
         mates_.clear();
         for (uint64_t i = 0; i < batch.count; ++i) {
@@ -204,7 +244,8 @@ private:
     uint64_t world_size_;
     Moments sizes_;
     Cost cost_;
-    std::vector<uint32_t> times_left_;  ///< that each sample is to appear
+    std::vector<uint32_t> times_left_;    ///< that each sample is to appear
+    std::vector<double> possible_mates_;  ///< by bucket
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;

@@ -9,13 +9,15 @@
 
 namespace sab {
 
-Rest::Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> most,
+Rest::Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> most, uint64_t fewest,
            uint64_t world_size, const EpochOptions& epoch_options)
     : epoch_(epoch), begin_(std::move(begin)), cuts_(most.size()) {
-    for (std::size_t b = 0; b < most.size(); ++b) cuts_[b].most = std::max<uint64_t>(1, most[b]);
     const std::vector<Whole> wholes = measure();
     uint64_t batches = 0;
-    for (const Cut& of : cuts_) batches += of.batches();
+    for (std::size_t b = 0; b < most.size(); ++b) {
+        cuts_[b].divide(std::max<uint64_t>(1, most[b]), fewest);
+        batches += cuts_[b].batches;
+    }
     const uint64_t last = batches % world_size;
     const auto rule = epoch_.rule();
     const bool keeps_dues = has_mixtures && rule == Sequence::Rule::dues,
@@ -27,7 +29,7 @@ Rest::Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> mos
             lay_out(wholes, world_size, epoch_options, by_cost && world_size > 1);
         if (keeps_dues) keep_dues(fixed, batches - chosen, world_size);
         uint64_t in_last = 0;
-        for (uint64_t i = batches - last; i < batches; ++i) in_last += samples(i);
+        for (uint64_t i = batches - last; i < batches; ++i) in_last += samples(i) / fewest;
         if (chosen == last || in_last >= world_size) return;
     }
 }
@@ -37,7 +39,29 @@ Rest::Rest(const Rest& other, const Sequence& epoch)
       begin_(other.begin_),
       cuts_(other.cuts_),
       starts_(other.starts_),
+      is_short_(other.is_short_),
       next_(other.next_) {}
+
+/// As few batches as can be, all but one with `most` samples. If that one would have too few, all
+/// share the samples evenly. Where that leaves each of them too few, one batch is left out.
+void Rest::Cut::divide(uint64_t most_samples, uint64_t fewest) {
+    most = most_samples;
+    batches = left / most + (left % most != 0);
+    if (batches == 0) return;
+    shorts = 1;
+    short_samples = left - (batches - 1) * most;
+    if (short_samples >= fewest) return;
+    if (most < fewest) {
+        batches = shorts = 0;
+    } else if (left < batches * fewest) {
+        short_samples = most;
+        shorts = std::min<uint64_t>(--batches, 1);
+    } else {
+        short_samples = left / batches;
+        shorts = batches - left % batches;
+        most = short_samples + (left % batches != 0);
+    }
+}
 
 /// Counts what is left of each bucket, and links the batches of the epoch, which it returns.
 std::vector<Rest::Whole> Rest::measure() {
@@ -62,14 +86,14 @@ std::vector<Rest::Whole> Rest::measure() {
     return wholes;
 }
 
-/// Chooses the batches with the most samples. The short batch of a bucket then comes before them.
+/// Chooses the batches with the most samples. Shorter ones of a bucket then come before them.
 void Rest::choose_last_step(uint64_t left) {
     std::vector<std::tuple<uint64_t, std::size_t, uint64_t>> alike;  // samples, bucket, batches
     for (std::size_t b = 0; b < cuts_.size(); ++b) {
         const Cut& of = cuts_[b];
-        if (of.left == 0) continue;
-        alike.emplace_back(of.most, b, of.batches() - 1);
-        alike.emplace_back(of.short_samples(), b, 1);
+        if (of.batches == 0) continue;
+        alike.emplace_back(of.most, b, of.batches - of.shorts);
+        alike.emplace_back(of.short_samples, b, of.shorts);
     }
     std::ranges::sort(alike, std::greater{});
     for (Cut& of : cuts_) of.last_step = 0;
@@ -78,8 +102,6 @@ void Rest::choose_last_step(uint64_t left) {
         cuts_[b].last_step += chosen;
         left -= chosen;
     }
-    for (Cut& of : cuts_)
-        if (of.batches() > of.last_step) of.short_index = of.batches() - of.last_step - 1;
 }
 
 /// Puts the batches in order. Returns the number of those that begin the epoch because they are
@@ -88,17 +110,21 @@ uint64_t Rest::lay_out(std::span<const Whole> wholes, uint64_t world_size,
                        const EpochOptions& epoch_options, bool by_cost) {
     std::vector<Label> labels;
     uint64_t fixed = 0;
-    walk(wholes, [&](std::size_t b, uint64_t index, const Start& start) {
+    const auto is_short = [&](std::size_t b, uint64_t index) {
         const Cut& of = cuts_[b];
-        if (index + of.last_step >= of.batches()) return;
-        labels.push_back({static_cast<uint32_t>(b), index == of.short_index});
+        return index + of.last_step + of.shorts >= of.batches;
+    };
+    walk(wholes, is_short, [&](std::size_t b, uint64_t index, const Start& start) {
+        const Cut& of = cuts_[b];
+        if (index + of.last_step >= of.batches) return;
+        labels.push_back({static_cast<uint32_t>(b), is_short(b, index)});
         if (start.batch < epoch_options.costliest_first) fixed = labels.size();
     });
     fixed += (world_size - fixed % world_size) % world_size;
     if (by_cost) sort_steps(labels, fixed, world_size, epoch_options.mix_lengths);
     for (std::size_t b = 0; b < cuts_.size(); ++b)
         for (uint64_t i = 1; i <= cuts_[b].last_step; ++i)
-            labels.push_back({static_cast<uint32_t>(b), i == cuts_[b].batches()});
+            labels.push_back({static_cast<uint32_t>(b), i + cuts_[b].shorts > cuts_[b].batches});
     cut(labels, wholes);
     return fixed;
 }
@@ -121,15 +147,18 @@ void Rest::keep_dues(uint64_t fixed, uint64_t count, uint64_t world_size) {
         buckets.push_back(static_cast<uint32_t>(bucket(i)));
         costs.push_back(cost(i));
     }
-    const std::vector<Start> before = starts_;
-    auto to = starts_.begin();
-    for (const uint32_t i : even_merge(amounts, buckets, costs, fixed, world_size))
-        *to++ = before[i];
+    const std::vector<Start> starts = starts_;
+    const std::vector<bool> is_short = is_short_;
+    std::size_t to = 0;
+    for (const uint32_t i : even_merge(amounts, buckets, costs, fixed, world_size)) {
+        starts_[to] = starts[i];
+        is_short_[to++] = is_short[i];
+    }
 }
 
 /// Calls `visit(bucket, index, start)` for each batch, in the order of their first samples.
-template <class Visit>
-void Rest::walk(std::span<const Whole> wholes, Visit&& visit) const {
+template <class IsShort, class Visit>
+void Rest::walk(std::span<const Whole> wholes, const IsShort& is_short, Visit&& visit) const {
     struct Next {
         uint64_t samples;  ///< before the next batch, from the batch of the epoch at hand on
         uint64_t batches;
@@ -140,9 +169,9 @@ void Rest::walk(std::span<const Whole> wholes, Visit&& visit) const {
     for (const auto& [b, samples] : wholes) {
         const Cut& of = cuts_[b];
         auto& [next, index] = progress[b];
-        for (; next < samples && index < of.batches(); ++index) {
+        for (; next < samples && index < of.batches; ++index) {
             visit(b, index, Start{position, static_cast<uint32_t>(next)});
-            next += index == of.short_index ? of.short_samples() : of.most;
+            next += is_short(b, index) ? of.short_samples : of.most;
         }
         next -= std::min<uint64_t>(next, samples);
         ++position;
@@ -199,26 +228,27 @@ void Rest::sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world
 void Rest::cut(std::span<const Label> labels, std::span<const Whole> wholes) {
     std::vector<std::size_t> end;  // of the places of each bucket
     end.reserve(cuts_.size());
-    for (const Cut& of : cuts_) end.push_back((end.empty() ? 0 : end.back()) + of.batches());
+    for (const Cut& of : cuts_) end.push_back((end.empty() ? 0 : end.back()) + of.batches);
     std::vector<uint32_t> places(labels.size());
     std::vector<uint64_t> index(cuts_.size());
+    const auto place = [&](std::size_t b, uint64_t i) -> uint32_t& {
+        return places[end[b] - cuts_[b].batches + i];
+    };
+    is_short_.resize(labels.size());
     for (std::size_t i = 0; i < labels.size(); ++i) {
         const auto [b, is_short] = labels[i];
-        Cut& of = cuts_[b];
-        if (is_short) of.short_index = index[b];
-        places[end[b] - of.batches() + index[b]++] = static_cast<uint32_t>(i);
+        is_short_[i] = is_short;
+        place(b, index[b]++) = static_cast<uint32_t>(i);
     }
     starts_.resize(labels.size());
-    walk(wholes, [&](std::size_t b, uint64_t i, const Start& start) {
-        Cut& of = cuts_[b];
-        if (i == of.short_index) of.short_batch = start;
-        starts_[places[end[b] - of.batches() + i]] = start;
-    });
+    walk(
+        wholes, [&](std::size_t b, uint64_t i) -> bool { return is_short_[place(b, i)]; },
+        [&](std::size_t b, uint64_t i, const Start& start) { starts_[place(b, i)] = start; });
 }
 
 uint64_t Rest::samples(uint64_t position) const {
     const Cut& of = cuts_[bucket(position)];
-    return starts_[position] == of.short_batch ? of.short_samples() : of.most;
+    return is_short_[position] ? of.short_samples : of.most;
 }
 
 double Rest::cost(uint64_t position) const {
@@ -256,6 +286,27 @@ void Rest::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch)
         }
         done += some;
     }
+}
+
+std::vector<int64_t> Rest::left_out() const {
+    std::vector<uint64_t> taken(cuts_.size());  // samples of the rest that are before a batch
+    for (std::size_t b = 0; b < cuts_.size(); ++b) {
+        const Cut& of = cuts_[b];
+        taken[b] = (of.batches - of.shorts) * of.most + of.shorts * of.short_samples;
+        if (!begin_.done.empty()) taken[b] += begin_.done[b];
+    }
+    std::vector<int64_t> indices;
+    for (uint64_t position = begin_.batch; position < epoch_.batches(); ++position) {
+        const uint64_t samples = epoch_.samples(position);
+        uint64_t& before = taken[epoch_.bucket(position)];
+        const uint64_t here = std::min(before, samples);
+        before -= here;
+        if (here == samples) continue;
+        epoch_.fill(position, here, samples - here, part_);
+        const auto first = part_.buffer.begin();
+        indices.insert(indices.end(), first, first + static_cast<std::ptrdiff_t>(samples - here));
+    }
+    return indices;
 }
 
 RestBegin Rest::after(uint64_t batches) const {

@@ -20,11 +20,13 @@ struct RestBegin {
 /// The samples that are left of each bucket, cut again. A batch stands where the batch of the epoch
 /// stands that has its first sample, or near it where steps are by cost. The batches of the last
 /// step, if they do not fill it, are those with the most samples, which can be split between ranks.
-/// Takes 8 bytes for each batch of its own and 4 for each batch of the epoch.
+/// No batch has fewer samples than the fewest: samples that no such batch has room for are left
+/// out. Takes 8 bytes for each batch of its own and 4 for each batch of the epoch.
 class Rest : public BatchOrder {
 public:
-    /// `most`: samples of a batch, by bucket. Refuses a beginning that cannot be.
-    Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> most,
+    /// `most`: samples of a batch, by bucket. `fewest`: of any batch. Refuses a beginning that
+    /// cannot be.
+    Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> most, uint64_t fewest,
          uint64_t world_size, const EpochOptions& epoch_options);
     /// The same over a copy of the epoch.
     Rest(const Rest& other, const Sequence& epoch);
@@ -47,13 +49,14 @@ public:
 
     /// Where what is left after so many of its batches begins.
     RestBegin after(uint64_t batches) const;
+    /// The samples that no batch has room for.
+    std::vector<int64_t> left_out() const;
 
 private:
     /// The first sample of a batch.
     struct Start {
         uint32_t batch;   ///< of the epoch
         uint32_t sample;  ///< of that batch
-        bool operator==(const Start&) const = default;
     };
     /// A batch of the epoch.
     struct Whole {
@@ -66,17 +69,15 @@ private:
     };
     /// How a bucket is cut.
     struct Cut {
-        uint64_t most = 0;       ///< samples of a batch
-        uint64_t left = 0;       ///< samples
-        uint64_t last_step = 0;  ///< batches in the last step, if that is not full
+        uint64_t left = 0;                       ///< samples
+        uint64_t most = 0, batches = 0;          ///< samples of a batch; batches
+        uint64_t short_samples = 0, shorts = 0;  ///< the same of those that may have fewer samples
+        uint64_t last_step = 0;                  ///< batches in the last step, if that is not full
         double sample_cost = 0;
-        double length = 0;         ///< as of BatchOrder
-        uint64_t short_index = 0;  ///< of the batch that may have fewer samples
-        Start short_batch{};
-        uint64_t batches() const { return left / most + (left % most != 0); }
-        uint64_t short_samples() const { return left % most == 0 ? most : left % most; }
+        double length = 0;  ///< as of BatchOrder
+        void divide(uint64_t most_samples, uint64_t fewest);
         double cost(const Label& label) const {
-            return sample_cost * static_cast<double>(label.is_short ? short_samples() : most);
+            return sample_cost * static_cast<double>(label.is_short ? short_samples : most);
         }
     };
 
@@ -85,8 +86,8 @@ private:
     uint64_t lay_out(std::span<const Whole> wholes, uint64_t world_size,
                      const EpochOptions& epoch_options, bool by_cost);
     void keep_dues(uint64_t fixed, uint64_t count, uint64_t world_size);
-    template <class Visit>
-    void walk(std::span<const Whole> wholes, Visit&& visit) const;
+    template <class IsShort, class Visit>
+    void walk(std::span<const Whole> wholes, const IsShort& is_short, Visit&& visit) const;
     void sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size,
                     bool mix_lengths) const;
     void cut(std::span<const Label> labels, std::span<const Whole> wholes);
@@ -95,6 +96,7 @@ private:
     RestBegin begin_;
     std::vector<Cut> cuts_;       ///< by bucket
     std::vector<Start> starts_;   ///< of the batches
+    std::vector<bool> is_short_;  ///< of the batches
     std::vector<uint32_t> next_;  ///< of each batch of the epoch the next one of its bucket
     mutable Batch part_;
 };

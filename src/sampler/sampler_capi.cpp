@@ -175,8 +175,11 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");
-        const sab::SamplerOptions given(sab::read_options(sampler, "sampler"), true);
-        sab::make_report(*plan, given, sab::read_progress(options), report);
+        const sab::Progress progress = sab::read_progress(options);
+        sab::with_name("options", "sampler", [&] {
+            const sab::SamplerOptions given(sab::read_options(sampler, "sampler"), true);
+            sab::make_report(*plan, given, progress, report);
+        });
     });
 }
 

@@ -43,10 +43,14 @@ std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames colu
     return read_cost(options.balance[0], columns, "options.balance[0]");
 }
 
+void refuse_costliest_first(const SamplerOptions& options, std::string_view why) {
+    check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
+          "must be 0: ", why);
+}
+
 void refuse_shuffling(const SamplerOptions& options) {
     check(options.seed == 0, "options.seed", options.seed, "must be 0: this order is not shuffled");
-    check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
-          "must be 0: this order is not shuffled");
+    refuse_costliest_first(options, "this order is not shuffled");
 }
 
 }  // namespace sab

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "cost/cost.h"
 #include "sab/sampler.h"
@@ -34,6 +35,8 @@ struct SamplerOptions {
 /// The cost that steps even out, checked, for sizes of these columns; none when none is given.
 std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames columns);
 
+/// Refuses `costliest_first` of a sampler whose batches have another order.
+void refuse_costliest_first(const SamplerOptions& options, std::string_view why);
 /// Refuses what an order that is not shuffled does not use.
 void refuse_shuffling(const SamplerOptions& options);
 

@@ -189,23 +189,23 @@ public:
     Value value;
 };
 
-/// Reads batches of a plan from offsets in a bucket.
+/// Reads batches of a plan from places of its order.
 class PlanReader {
 public:
     explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
     const Plan& plan() const { return *plan_; }
-    PerColumn total(std::size_t bucket, std::span<const uint32_t> offsets) const;
-    void read(std::size_t bucket, std::span<const uint32_t> offsets, Batch& batch) const;
+    PerColumn total(std::size_t bucket, std::span<const uint32_t> places) const;
+    void read(std::size_t bucket, std::span<const uint32_t> places, Batch& batch) const;
 
 private:
-    double size_at(const Bucket& bucket, uint32_t offset) const;
+    double size_at(const Bucket& bucket, uint32_t place) const;
     double total_of_one(const Bucket& bucket, const SizeRange& range,
-                        std::span<const uint32_t> offsets) const;
-    void measure(std::size_t bucket, std::span<const uint32_t> offsets, PerColumn& longest,
+                        std::span<const uint32_t> places) const;
+    void measure(std::size_t bucket, std::span<const uint32_t> places, PerColumn& longest,
                  PerColumn& total) const;
-    void expect(const Bucket& bucket, std::span<const uint32_t> offsets) const;
-    void verify_order(const Bucket& bucket, std::span<const uint32_t> offsets) const;
-    void verify_codes(const Bucket& bucket, std::span<const uint32_t> offsets) const;
+    void expect(const Bucket& bucket, std::span<const uint32_t> places) const;
+    void verify_order(const Bucket& bucket, std::span<const uint32_t> places) const;
+    void verify_codes(std::span<const uint32_t> places) const;
     std::shared_ptr<const Plan> plan_;
     mutable bool is_first_ = true;  ///< whether nothing was read yet
 };

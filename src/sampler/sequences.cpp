@@ -42,26 +42,27 @@ public:
     }
     PerColumn total(uint64_t position) const override {
         const Slice& slice = (*slices_)[position];
-        return reader_.total(slice.bucket, offsets(slice, 0, slice.count));
+        return reader_.total(slice.bucket, places(slice, 0, slice.count));
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const Slice& slice = (*slices_)[position];
-        reader_.read(slice.bucket, offsets(slice, first, count), batch);
+        reader_.read(slice.bucket, places(slice, first, count), batch);
     }
 
 private:
-    std::span<const uint32_t> offsets(const Slice& slice, uint64_t first, uint64_t count) const {
-        const uint64_t samples = reader_.plan().buckets()[slice.bucket].samples();
-        offsets_.resize(count);
+    std::span<const uint32_t> places(const Slice& slice, uint64_t first, uint64_t count) const {
+        const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
+        places_.resize(count);
         for (uint64_t i = 0; i < count; ++i)
-            offsets_[i] = static_cast<uint32_t>((slice.first + first + i) % samples);
-        return offsets_;
+            places_[i] =
+                static_cast<uint32_t>(bucket.begin + (slice.first + first + i) % bucket.samples());
+        return places_;
     }
 
     PlanReader reader_;
     SamplerKind kind_;
     std::shared_ptr<const std::vector<Slice>> slices_;
-    mutable std::vector<uint32_t> offsets_;
+    mutable std::vector<uint32_t> places_;
 };
 
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
@@ -104,7 +105,9 @@ std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint6
 std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count) {
     return sequence_of(
         plan, kind_of("sab_costliest_sampler_new"),
-        [count](std::shared_ptr<const Plan> of) { return make_costliest(std::move(of), count); },
+        [count](std::shared_ptr<const Plan> of, auto) {
+            return make_costliest(std::move(of), count);
+        },
         true);
 }
 
@@ -118,9 +121,11 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
         sab::require(plan, "plan");
         const sab::SamplerOptions given(sab::read_options(options));
         sab::refuse_shuffling(given);
-        return sab::new_cursor(sab::sequence_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
-                                                sab::make_sequential_sequence, true),
-                               given);
+        const auto make = [](std::shared_ptr<const sab::Plan> of, auto) {
+            return sab::make_sequential_sequence(std::move(of));
+        };
+        return sab::new_cursor(
+            sab::sequence_of(*plan, sab::kind_of("sab_sequential_sampler_new"), make, true), given);
     });
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
+#include "base/saved_state.h"
 #include "base/xxhash.h"
 
 namespace sab {
@@ -34,7 +34,6 @@ constexpr Kind kinds[] = {
     {"sab_sharded_sampler_new", "another plan or other shards"},
     {"sab_ordered_sampler_new", "other indices, other sizes or another budget"},
     {"sab_bagua_sampler_new", "other complexities or options"},
-    {"sab_bagua_batch_sampler_new", "other complexities or options"},
 };
 
 Kind find_kind(uint32_t number) {
@@ -94,27 +93,15 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
 std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
                                  uint64_t fingerprint, const EpochChoice* choice, OrderState& order,
                                  std::span<std::byte> body) {
-    if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
-        fail_about(SAB_E_FORMAT, "state", no_value,
-                   "is not the state of a sampler: must begin with \"SABS\"");
+    check_state_begin(state, "SABS", "a sampler", state_version);
     StateHeader header{};
     std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
-    if (header.version != state_version)
-        fail_about(SAB_E_FORMAT, "state", no_value, "has version ", header.version,
-                   ", this library reads ", state_version);
-    const auto check_size = [&](std::size_t size) {
-        if (state.size() != size)
-            fail_about(SAB_E_FORMAT, "state", no_value, "has ", state.size(), " bytes, must have ",
-                       size);
-    };
-    check_size(std::max<std::size_t>(header.length, sizeof header));
-    if (header.checksum != checksum_of(state))
-        fail_about(SAB_E_FORMAT, "state", no_value, "its checksum does not match: it is damaged");
+    check_state_size(state.size(), std::max<std::size_t>(header.length, sizeof header));
+    check_state_checksum(header.checksum, checksum_of(state));
     const Kind own = find_kind(static_cast<uint32_t>(kind));
     if (header.kind != static_cast<uint32_t>(kind))
-        fail_about(SAB_E_MISMATCH, "state", no_value,
-                   "was saved by another kind of sampler: it is of ",
-                   find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
+        mismatch_state("was saved by another kind of sampler: it is of ",
+                       find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
     auto saved = state.subspan(sizeof header);
     for (const auto part : {std::as_writable_bytes(std::span(&order, 1)), body}) {
         const std::size_t size = std::min(saved.size(), part.size());
@@ -127,38 +114,34 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
     if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint)
         choice->match_proportions(order.epoch, numbers_in(chosen));
     if (header.fingerprint != fingerprint)
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with ", own.difference,
-                   ": fingerprint ", header.fingerprint, ", this sampler has ", fingerprint,
-                   own.way);
+        mismatch_state("was saved with ", own.difference, ": fingerprint ", header.fingerprint,
+                       ", this sampler has ", fingerprint, own.way);
     const std::size_t own_chosen =
         has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
     check_consistent(numbers == header.numbers);
-    check_size(sizeof header + sizeof order + body.size() +
-               (numbers + own_chosen) * sizeof(uint64_t));
+    check_state_size(state.size(), sizeof header + sizeof order + body.size() +
+                                       (numbers + own_chosen) * sizeof(uint64_t));
     return numbers_in(saved.first(numbers * sizeof(uint64_t)));
 }
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {
     if (saved != own)
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with ", what, " ", saved,
-                   ", this sampler has ", own);
+        mismatch_state("was saved with ", what, " ", saved, ", this sampler has ", own);
 }
 
 void match_order(const OrderState& saved, const SamplerOptions& options) {
     match_state("order version", saved.version, order_version);
     match_state("seed", saved.seed, options.seed);
     if (saved.last_step != options.last_step)
-        fail_about(SAB_E_MISMATCH, "state", no_value, "was saved with last_step ",
-                   name_of(saved.last_step), ", this sampler has ", name_of(options.last_step));
+        mismatch_state("was saved with last_step ", name_of(saved.last_step), ", this sampler has ",
+                       name_of(options.last_step));
     check_consistent(saved.world_size >= 1 && saved.world_size <= largest_world_size &&
                      saved.micro_batches >= 1 && saved.micro_batches <= most_micro_batches);
     check_consistent(saved.position <= uint64_t{1} << 62 && saved.has_ended <= 1);
 }
 
 void check_consistent(bool is_sound) {
-    if (!is_sound)
-        fail_about(SAB_E_FORMAT, "state", no_value,
-                   "its position is not one of this epoch; the state is damaged");
+    if (!is_sound) refuse_state("its position is not one of this epoch; the state is damaged");
 }
 
 }  // namespace sab

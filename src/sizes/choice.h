@@ -33,6 +33,8 @@ struct SourceTurns {
     uint32_t extra;
     uint32_t count;
 
+    /// Whether it has a sample more than once.
+    bool has_copies() const { return least + static_cast<uint32_t>(extra > 0) > 1; }
     uint32_t of(uint32_t place) const {
         const uint32_t after = place - start + (place < start ? count : 0);
         return least + static_cast<uint32_t>(after < extra);
@@ -50,6 +52,8 @@ public:
     virtual int64_t id(std::size_t source) const = 0;
     /// The source of each sample.
     virtual std::span<const uint16_t> source_of() const = 0;
+    /// Which of the samples of its source a sample is.
+    virtual std::size_t row_of(std::size_t sample) const = 0;
     /// The size of a sample, over all columns.
     virtual double size_of(std::size_t sample) const = 0;
     virtual EpochTurns turns(uint64_t epoch) const = 0;

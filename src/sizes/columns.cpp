@@ -58,14 +58,7 @@ std::string columns_listed(std::span<const std::string> names) {
     return list;
 }
 
-Columns Columns::named(const Columns& sizes, const char* name) {
-    check_column_name("name", name);
-    Columns made(sizes.only());
-    made.names_[0] = name;
-    return made;
-}
-
-Columns Columns::together(std::span<const sab_sizes* const> columns) {
+Columns Columns::together(std::span<const sab_sizes* const> columns, const char* const* names) {
     check(!columns.empty() && columns.size() <= SAB_MAX_COLUMNS, "count", columns.size(),
           "must be from 1 to ", SAB_MAX_COLUMNS, ", the most columns that sizes can have");
     Columns made;
@@ -74,7 +67,12 @@ Columns Columns::together(std::span<const sab_sizes* const> columns) {
         require(columns[i], place);
         const Columns& column = columns[i]->impl;
         made.columns_.push_back(column.only(place));
-        made.names_.push_back(column.names_[0]);
+        if (names != nullptr) {
+            const std::string argument = text("names[", i, "]");
+            require(names[i], argument);
+            check_column_name(argument, names[i]);
+        }
+        made.names_.emplace_back(names != nullptr ? names[i] : column.names_[0]);
         const std::string& name = made.names_.back();
         const std::string quoted = name.empty() ? "" : text("\"", name, "\" ");
         if (column.count() != made.count())
@@ -112,6 +110,16 @@ Columns Columns::join(std::span<const sab_sizes* const> parts, std::string_view 
     }
     made.describe();
     return made;
+}
+
+void Columns::read(std::size_t first, std::size_t count, double* rows) const {
+    if (size() == 1) return columns_[0].read(first, {rows, count}, described(0));
+    std::vector<double> read(count * size());  // all are checked before the first is written
+    const std::span<double> all(read);
+    for (std::size_t j = 0; j < size(); ++j)
+        columns_[j].read(first, all.subspan(j * count, count), described(j));
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = 0; j < size(); ++j) rows[i * size() + j] = read[j * count + i];
 }
 
 Columns Columns::chosen_by(std::shared_ptr<const EpochChoice> choice) const {

@@ -37,13 +37,31 @@ void check_column_name(std::string_view argument, std::string_view name);
 /// "2 columns, source and target", of the names of columns, which may be "".
 std::string columns_listed(std::span<const std::string> names);
 
+/// The names of columns as C has them. Valid as long as the strings, which must stay where they
+/// are.
+class NamePointers {
+public:
+    /// `names`: "" each without names.
+    explicit NamePointers(std::span<const std::string> names) noexcept {
+        has_names_ = !names.empty() && !names[0].empty();
+        for (std::size_t j = 0; has_names_ && j < names.size(); ++j)
+            pointers_[j] = names[j].c_str();
+    }
+    /// NULL without names.
+    const char* const* get() const { return has_names_ ? pointers_.data() : nullptr; }
+
+private:
+    std::array<const char*, SAB_MAX_COLUMNS> pointers_{};
+    bool has_names_;
+};
+
 /// Sizes of the same samples, with a name each or without names.
 class Columns {
 public:
     Columns(Sizes sizes) : columns_{std::move(sizes)}, names_(1) {}
 
-    static Columns named(const Columns& sizes, const char* name);
-    static Columns together(std::span<const sab_sizes* const> columns);
+    /// `names`: one for each column; NULL: those that the columns have.
+    static Columns together(std::span<const sab_sizes* const> columns, const char* const* names);
     /// The samples of the first part, then those of the second, and so on. `name` is that of the
     /// parts in messages.
     static Columns join(std::span<const sab_sizes* const> parts, std::string_view name = "parts");
@@ -62,6 +80,8 @@ public:
     const std::vector<std::string>& names() const { return names_; }
     /// Of a column in messages: `sizes`, `sizes["source"]` or `sizes.columns[1]`.
     std::string described(std::size_t column) const;
+    /// Reads the sizes from `first` on, which must be there: one a column for each sample.
+    void read(std::size_t first, std::size_t count, double* rows) const;
     const std::string& description() const {
         return size() == 1 ? columns_[0].description() : description_;
     }
@@ -90,4 +110,5 @@ private:
 struct sab_sizes {
     sab::Tag<sab_sizes> tag{};
     sab::Columns impl;
+    sab::NamePointers names{impl.names()};
 };

@@ -33,35 +33,26 @@ sab_status sab_sizes_join_new(const sab_sizes* const* parts, size_t count,
     });
 }
 
-sab_status sab_sizes_named_new(const sab_sizes* sizes, const char* name,
-                               sab_sizes** named) noexcept {
-    return sab::guard_new(named, "named", [&] {
-        sab::require(sizes, "sizes");
-        sab::require(name, "name");
-        sab::Columns made = sab::Columns::named(
-            sizes->impl, name);  // before memory is taken: a part may have been freed
-        return new sab_sizes{{}, std::move(made)};
-    });
-}
-
-sab_status sab_sizes_columns_new(const sab_sizes* const* columns, size_t count,
-                                 sab_sizes** sizes) noexcept {
+sab_status sab_sizes_columns_new(const sab_sizes* const* columns, const char* const* names,
+                                 size_t count, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(columns), "columns");
         sab::Columns made = sab::Columns::together(
-            {columns, count});  // before memory is taken: a part may have been freed
+            {columns, count}, names);  // before memory is taken: a part may have been freed
         return new sab_sizes{{}, std::move(made)};
     });
 }
 
-size_t sab_sizes_column_count(const sab_sizes* sizes) noexcept {
-    return sab::is_handle(sizes) ? sizes->impl.size() : 0;
-}
-
-const char* sab_sizes_column_name(const sab_sizes* sizes, size_t column) noexcept {
-    if (!sab::is_handle(sizes) || column >= sizes->impl.size() || !sizes->impl.has_names())
-        return nullptr;
-    return sizes->impl.names()[column].c_str();
+sab_status sab_sizes_get_info(const sab_sizes* sizes, sab_sizes_info* info) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        sab::check_result(info, "info");
+        const sab::Columns& columns = sizes->impl;
+        const std::size_t sources = columns.choice() == nullptr ? 0 : columns.choice()->sources();
+        sab::write_result(sab_sizes_info{0, columns.count(), columns.size(), sizes->names.get(),
+                                         sources, columns.description().c_str()},
+                          info);
+    });
 }
 
 sab_status sab_sizes_locate(const sab_sizes* sizes, size_t index, size_t* part,
@@ -70,49 +61,37 @@ sab_status sab_sizes_locate(const sab_sizes* sizes, size_t index, size_t* part,
         sab::require(sizes, "sizes");
         sab::require(part, "part");
         sab::require(row, "row");
-        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
-                   sizes->impl.count());
-        const sab::Sizes::Source source = sizes->impl[0].source(index);
-        *part = source.part;
-        *row = source.row;
+        const sab::Columns& columns = sizes->impl;
+        sab::check(index < columns.count(), "index", index, "must be below the count, ",
+                   columns.count());
+        if (const auto& mixture = columns.choice()) {
+            *row = mixture->row_of(index);
+            *part = mixture->source_of()[index];
+        } else {
+            const sab::Sizes::Source source = columns[0].source(index);
+            *part = source.part;
+            *row = source.row;
+        }
     });
-}
-
-const char* sab_sizes_description(const sab_sizes* sizes) noexcept {
-    return sab::is_handle(sizes) ? sizes->impl.description().c_str() : "";
 }
 
 size_t sab_sizes_count(const sab_sizes* sizes) noexcept {
     return sab::is_handle(sizes) ? sizes->impl.count() : 0;
 }
 
-sab_status sab_sizes_get(const sab_sizes* sizes, size_t index, double* size) noexcept {
-    return sab::guard([&] {
-        sab::require(sizes, "sizes");
-        sab::require(size, "size");
-        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
-                   sizes->impl.count());
-        const sab::Columns& columns = sizes->impl;
-        sab::PerColumn row{};
-        for (std::size_t j = 0; j < columns.size(); ++j)
-            columns[j].read(index, {&row[j], 1}, columns.described(j));
-        std::copy_n(row.begin(), columns.size(), size);
-    });
-}
-
-sab_status sab_sizes_values(const sab_sizes* sizes, size_t column, size_t first, size_t count,
-                            double* values) noexcept {
+sab_status sab_sizes_get(const sab_sizes* sizes, size_t first, size_t count,
+                         double* values) noexcept {
     return sab::guard([&] {
         sab::require(sizes, "sizes");
         if (count > 0) sab::require(values, "values");
-        const sab::Columns& columns = sizes->impl;
-        sab::check(column < columns.size(), "column", column, "must be below the columns, ",
-                   columns.size());
-        const size_t all = columns.count();
-        sab::check(first <= all, "first", first, "must be at most the count, ", all);
+        const size_t all = sizes->impl.count();
+        if (count == 0)
+            sab::check(first <= all, "first", first, "must be at most the count, ", all);
+        else
+            sab::check(first < all, "first", first, "must be below the count, ", all);
         sab::check(count <= all - first, "count", count,
-                   "must be at most the sizes from first on, ", all - first);
-        columns[column].read(first, {values, count}, columns.described(column));
+                   "must be at most the samples from first on, ", all - first);
+        sizes->impl.read(first, count, values);
     });
 }
 

@@ -124,8 +124,8 @@ void MemoryGuard::finish(const sab_batch& batch, Outcome outcome, std::exception
 void MemoryGuard::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
-        const double cost = sampler_.plan().cost_of(
-            cost_, batch.count, {batch.padded_length, sampler_.plan().columns()});
+        const double cost =
+            cost_(batch.count, std::span(batch.padded_length, sampler_.plan().columns()));
         const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
@@ -191,8 +191,9 @@ void MemoryGuard::judge() {
     double floor = nowhere;
     const Plan& plan = sampler_.plan();
     for (std::size_t b = 0; b < plan.buckets().size(); ++b)
-        if (plan.buckets()[b].batches > 0)
-            floor = std::min(floor, plan.cost_of(cost_, 1, plan.lengths(b).padded_length));
+        if (const double cost = cost_(1, plan.lengths(b).padded_length);
+            cost > 0 && plan.buckets()[b].batches > 0)
+            floor = std::min(floor, cost);
     allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
 
     auto share = static_cast<int64_t>(std::clamp(allowed / limit, 0.0, 1.0) * parts);

@@ -2,7 +2,6 @@
 
 #include "base/guard.h"
 #include "base/options.h"
-#include "steps/growth.h"
 #include "steps/memory_guard.h"
 #include "steps/search.h"
 #include "steps/step_in_chunks.h"
@@ -106,36 +105,6 @@ sab_status sab_memory_guard_step(sab_memory_guard* guard, const sab_batch* batch
 
 void sab_memory_guard_free(sab_memory_guard* guard) noexcept {
     sab::free_handle(guard);
-}
-
-sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void* ctx, uint64_t epoch,
-                               uint64_t current, uint64_t max_batch_size,
-                               uint64_t* batch_size) noexcept {
-    return sab::guard([&] {
-        sab::require(reinterpret_cast<const void*>(increase), "increase");
-        sab::require(batch_size, "batch_size");
-        *batch_size = sab::grown(increase, ctx, epoch, current, max_batch_size);
-    });
-}
-
-sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount,
-                                      uint64_t period, uint64_t max_batch_size,
-                                      uint64_t* batch_size) noexcept {
-    return sab::guard([&] {
-        sab::require(batch_size, "batch_size");
-        *batch_size = sab::grown_linearly(epoch, start, amount, period, max_batch_size);
-    });
-}
-
-sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* milestones,
-                                        size_t milestone_count, uint64_t max_batch_size,
-                                        uint64_t* batch_size) noexcept {
-    return sab::guard([&] {
-        sab::require(batch_size, "batch_size");
-        if (milestone_count > 0) sab::require(milestones, "milestones");
-        *batch_size =
-            sab::grown_by_doubling(epoch, start, {milestones, milestone_count}, max_batch_size);
-    });
 }
 
 }  // extern "C"

@@ -157,7 +157,8 @@ private:
                                static_cast<std::ptrdiff_t>(columns * sizeof(double)), nullptr))});
             handles.push_back(&sizes.back());
         }
-        const std::shared_ptr<const Plan> plan = Plan::make(Columns::together(handles), options);
+        const std::shared_ptr<const Plan> plan =
+            Plan::make(Columns::together(handles, nullptr), options);
         members_.assign(plan->order().begin(), plan->order().end());
         batches_.reserve(plan->facts().batches);
         for (std::size_t b = plan->buckets().size(); b-- > 0;) {  // largest first

@@ -484,16 +484,12 @@ StagePtr make_pack(const sab_pack_stream_options& options) {
     return std::make_unique<Pack>(kept, capacity, context_of(options.ctx, options.release));
 }
 
-StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed) {
-    check(block_size >= 1 && block_size <= most_records, "block_size", block_size,
-          "must be from 1 to 2^32");
-    return std::make_unique<BlockShuffle>(block_size, seed);
-}
-
-StagePtr make_buffered_shuffle(uint64_t buffer_size, uint64_t seed) {
-    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size,
-          "must be from 1 to 2^32");
-    return std::make_unique<BufferedShuffle>(buffer_size, seed);
+StagePtr make_shuffle(sab_stream_shuffle shuffle, uint64_t size, uint64_t seed) {
+    check(shuffle == SAB_SHUFFLE_BLOCKS || shuffle == SAB_SHUFFLE_BUFFER, "shuffle", shuffle,
+          "must be SAB_SHUFFLE_BLOCKS or SAB_SHUFFLE_BUFFER");
+    check(size >= 1 && size <= most_records, "size", size, "must be from 1 to 2^32");
+    if (shuffle == SAB_SHUFFLE_BLOCKS) return std::make_unique<BlockShuffle>(size, seed);
+    return std::make_unique<BufferedShuffle>(size, seed);
 }
 
 }  // namespace sab

@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "base/hasher.h"
 #include "base/python_random.h"
+#include "base/saved_state.h"
 #include "stream/stream.h"
 
 namespace sab {
@@ -50,12 +51,10 @@ public:
         const uint64_t index = state.number(), count = state.number(), hash = state.number();
         if (options_.shuffle != 0) state.generator(random_.generator());
         if (count > records_->size())
-            fail_about(SAB_E_MISMATCH, "state", no_value, "belongs to a list of ", count,
-                       " records, this list has ", records_->size());
+            mismatch_state("belongs to a list of ", count, " records, this list has ",
+                           records_->size());
         begin(count);
-        if (hash != hash_)
-            fail_about(SAB_E_MISMATCH, "state", no_value, "the first ", count,
-                       " records of the list have changed");
+        if (hash != hash_) mismatch_state("the first ", count, " records of the list have changed");
         if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count)
             StateReader::refuse();
         index_ = index;
@@ -195,8 +194,8 @@ public:
             for (Record record; count_ < count;) {
                 report_progress(count_, count);
                 if (!next(record))
-                    fail_about(SAB_E_MISMATCH, "state", no_value, "the source has only ", count_,
-                               " records, the state is of the ", count, "th");
+                    mismatch_state("the source has only ", count_, " records, the state is of the ",
+                                   count, "th");
             }
         }
         count_ = count;
@@ -249,7 +248,7 @@ private:
 
 }  // namespace
 
-static StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
+StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_options& options) {
     for (const auto& [name, flag] :
          {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
         check(flag == 0 || flag == 1, name, flag, "must be 0 or 1");
@@ -261,11 +260,6 @@ static StreamPtr make_list(std::vector<Record> records, const sab_list_stream_op
           "only an infinite list is shuffled");
     check(options.infinite == 0 || !records.empty(), "count", records.size(),
           "must be at least 1 for an infinite list");
-    return std::make_unique<ListSource>(
-        std::make_shared<const std::vector<Record>>(std::move(records)), options);
-}
-
-StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_options& options) {
     std::vector<Record> list;
     list.reserve(records.size());
     Copier copier;
@@ -275,23 +269,8 @@ StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_o
             refuse_argument(named(name, ".kind"), records[i].kind, "must be SAB_RECORD_BYTES (0)");
         list.push_back(taken(name, records[i], Record{}, nullptr, copier));
     }
-    return make_list(std::move(list), options);
-}
-
-StreamPtr make_array(const void* items, std::size_t item_size, std::size_t count,
-                     const sab_list_stream_options& options) {
-    check(item_size >= 1, "item_size", item_size, "must be at least 1");
-    check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
-    Shares shares;
-    shares.take(new Block(std::max<std::size_t>(count * item_size, 1)));
-    if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
-    std::vector<Record> list;
-    list.reserve(count);
-    for (std::size_t i = 0; i < count; ++i)
-        list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size),
-                         shares.block()->data() + i * item_size, item_size},
-                        shares.share()});
-    return make_list(std::move(list), options);
+    return std::make_unique<ListSource>(
+        std::make_shared<const std::vector<Record>>(std::move(list)), options);
 }
 
 StreamPtr make_callback(const sab_source_functions& functions) {

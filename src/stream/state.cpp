@@ -1,8 +1,9 @@
 #include "stream/state.h"
 
+#include <algorithm>
 #include <array>
 
-#include "base/error.h"
+#include "base/saved_state.h"
 #include "base/xxhash.h"
 
 namespace sab {
@@ -48,8 +49,7 @@ void StateWriter::generator(const MersenneTwister& generator) {
 }
 
 void StateReader::refuse() {
-    fail_about(SAB_E_FORMAT, "state", no_value,
-               "its position in the stream is invalid; the state is damaged");
+    refuse_state("its position in the stream is invalid; the state is damaged");
 }
 
 uint64_t StateReader::number() {
@@ -105,28 +105,17 @@ Bytes seal(uint64_t fingerprint, std::span<const std::byte> body) {
 }
 
 std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fingerprint) {
+    check_state_begin(state, "SABT", "a stream", state_version);
     Header header{};
     uint64_t checksum = 0;
-    if (state.size() < sizeof header + sizeof checksum || std::memcmp(state.data(), "SABT", 4) != 0)
-        fail_about(SAB_E_FORMAT, "state", no_value,
-                   "is not the state of a stream: must begin with \"SABT\"");
-    std::memcpy(&header, state.data(), sizeof header);
-    if (header.version == __builtin_bswap32(state_version))
-        fail_about(SAB_E_FORMAT, "state", no_value,
-                   "was written by a machine of another byte order");
-    if (header.version != state_version)
-        fail_about(SAB_E_FORMAT, "state", no_value, "has version ", header.version,
-                   ", this library reads ", state_version);
-    if (header.length != state.size())
-        fail_about(SAB_E_FORMAT, "state", no_value, "has ", state.size(), " bytes, must have ",
-                   header.length);
+    std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
+    check_state_size(state.size(),
+                     std::max<uint64_t>(header.length, sizeof header + sizeof checksum));
     const auto covered = state.first(state.size() - sizeof checksum);
     std::memcpy(&checksum, state.data() + covered.size(), sizeof checksum);
-    if (checksum != XXH3_64bits(covered.data(), covered.size()))
-        fail_about(SAB_E_FORMAT, "state", no_value, "its checksum does not match: it is damaged");
+    check_state_checksum(checksum, XXH3_64bits(covered.data(), covered.size()));
     if (header.fingerprint != fingerprint)
-        fail_about(SAB_E_MISMATCH, "state", no_value,
-                   "belongs to another pipeline: its streams or their options differ");
+        mismatch_state("belongs to another pipeline: its streams or their options differ");
     return covered.subspan(sizeof header);
 }
 

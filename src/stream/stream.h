@@ -127,9 +127,6 @@ private:
 };
 
 StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_options& options);
-/// A list of `count` records of `item_size` bytes each, which are copied.
-StreamPtr make_array(const void* items, std::size_t item_size, std::size_t count,
-                     const sab_list_stream_options& options);
 StreamPtr make_callback(const sab_source_functions& functions);
 StreamPtr make_random(uint64_t seed);
 StagePtr make_files(const sab_files_stream_options& options);
@@ -146,8 +143,7 @@ StagePtr make_text_size(sab_text_unit unit);
 StagePtr make_shard(uint64_t rank, uint64_t world_size);
 StagePtr make_batches(uint64_t batch_size);
 StagePtr make_window(uint64_t width);
-StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed);
-StagePtr make_buffered_shuffle(uint64_t buffer_size, uint64_t seed);
+StagePtr make_shuffle(sab_stream_shuffle shuffle, uint64_t size, uint64_t seed);
 StagePtr make_readahead(const sab_readahead_stream_options& options);
 StagePtr make_pack(const sab_pack_stream_options& options);
 StagePtr make_prefetch(uint64_t buffer_size);

@@ -1,6 +1,5 @@
 #include "base/guard.h"
 #include "base/options.h"
-#include "stream/readahead_sampler.h"
 #include "stream/stream.h"
 
 namespace {
@@ -97,18 +96,6 @@ sab_status sab_list_stream_new(const sab_record* records, size_t count,
         auto given = sab::read_options(options);
         sab::default_to(given.world_size, 1);
         *stream = new sab_stream{{}, {sab::make_list({records, count}, given)}};
-    });
-}
-
-sab_status sab_array_stream_new(const void* items, size_t item_size, size_t count,
-                                const sab_list_stream_options* options,
-                                sab_stream** stream) noexcept {
-    return sab::guard([&] {
-        sab::require(stream, "stream");
-        if (count > 0) sab::require(items, "items");
-        auto given = sab::read_options(options);
-        sab::default_to(given.world_size, 1);
-        *stream = new sab_stream{{}, {sab::make_array(items, item_size, count, given)}};
     });
 }
 
@@ -221,15 +208,9 @@ sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream*
     return guard_stage(source, stream, [&] { return sab::make_window(width); });
 }
 
-sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed,
-                                        sab_stream** stream) noexcept {
-    return guard_stage(source, stream, [&] { return sab::make_block_shuffle(block_size, seed); });
-}
-
-sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed,
-                                           sab_stream** stream) noexcept {
-    return guard_stage(source, stream,
-                       [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
+sab_status sab_shuffle_stream_new(sab_stream* source, sab_stream_shuffle shuffle, uint64_t size,
+                                  uint64_t seed, sab_stream** stream) noexcept {
+    return guard_stage(source, stream, [&] { return sab::make_shuffle(shuffle, size, seed); });
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options,
@@ -252,26 +233,6 @@ sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options
     });
 }
 
-sab_status sab_readahead_sampler_new(sab_stream* source,
-                                     const sab_readahead_stream_options* options,
-                                     sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(source, "source");
-        sab::require(options, "options");
-        auto given = sab::read_options(options);
-        sab::default_to(given.read_ahead, 10000);
-        return sab::new_handle(std::make_unique<sab::ReadAheadSampler>(source, given));
-    });
-}
-
-sab_status sab_sampler_get_stream(sab_sampler* sampler, sab_stream** stream) noexcept {
-    return sab::guard([&] {
-        sab::require(sampler, "sampler");
-        sab::require(stream, "stream");
-        *stream = sab::ReadAheadSampler::of(*sampler->impl).stream();
-    });
-}
-
 sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
                                    sab_stream** stream) noexcept {
     return guard_stage(source, stream, [&] { return sab::make_prefetch(buffer_size); });
@@ -285,10 +246,6 @@ uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
     return random == nullptr || bits < 1 || bits > 64
                ? 0
                : random->generator.bits(static_cast<int>(bits));
-}
-
-uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept {
-    return random == nullptr || limit == 0 ? 0 : random->generator.below(limit);
 }
 
 }  // extern "C"

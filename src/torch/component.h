@@ -33,13 +33,6 @@ struct sab_torch_component {
     /// Inside a catch block: whether what was caught is LibTorch's out-of-memory error.
     int32_t (*caught_out_of_memory)();
 
-    /// A one-dimensional tensor as contiguous CPU memory of a sab_dtype. `*owner` keeps it until
-    /// release_sizes(owner). The tensor's deleter is the caller's to call.
-    sab_status (*sizes)(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype,
-                        void** owner, sab_torch_message* message);
-    void (*release_sizes)(void* owner);
-    void (*delete_tensor)(DLManagedTensor* tensor);  ///< calls its deleter, where it has one
-
     /// A copy of `indices` as an int64 tensor on `device`.
     sab_status (*indices)(const int64_t* indices, uint64_t count, const char* device,
                           DLManagedTensor** tensor, sab_torch_message* message);
@@ -52,7 +45,6 @@ struct sab_torch_component {
     void (*free_store)(void* store);
 
     /// Collections; see sab_torch_collection_new(). Leaves are whole structs of this version.
-    /// Tensors go out as LibTorch's own where `native` is given, else by DLPack.
     sab_status (*new_collection)(const sab_torch_leaf* leaves, size_t count, size_t samples,
                                  void** collection, sab_torch_message* message);
     sab_status (*new_outputs)(const void* collection, const sab_torch_leaf* leaves, size_t count,
@@ -65,11 +57,9 @@ struct sab_torch_component {
                                      const int64_t** lengths, sab_torch_message* message);
     void (*collection_info)(const void* collection, sab_torch_collection_info* info);
     sab_status (*collection_tensor)(const void* collection, size_t leaf, size_t index,
-                                    sab_torch_tensor* native, DLManagedTensor** dlpack,
-                                    sab_torch_message* message);
+                                    sab_torch_tensor* tensor, sab_torch_message* message);
     sab_status (*collection_mask)(const void* collection, size_t group, const char* names,
-                                  size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
-                                  sab_torch_message* message);
+                                  size_t leaf, sab_torch_tensor* mask, sab_torch_message* message);
     void (*free_collection)(void* collection);
 };
 

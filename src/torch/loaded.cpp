@@ -65,17 +65,6 @@ sab_torch_info torch_info() {
     return {0, table.running(), component_path, table.cuda_devices()};
 }
 
-Sizes sizes_of_tensor(DLManagedTensor* tensor) {
-    const void* data = nullptr;
-    uint64_t count = 0;
-    int32_t dtype = 0;
-    void* owner = nullptr;
-    call_torch(&sab_torch_component::sizes, tensor, &data, &count, &dtype, &owner);
-    const std::shared_ptr<const void> keep(
-        owner, [](const void* kept) { torch_component().release_sizes(const_cast<void*>(kept)); });
-    return copied_sizes(data, count, dtype);
-}
-
 void* open_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
                  double timeout) {
     check(world_size >= 1 && world_size <= uint64_t{1} << 20, "world_size", world_size,

@@ -37,8 +37,6 @@ void call_torch(sab_status (*sab_torch_component::*function)(Parameters...), Giv
     if (status != SAB_OK) fail(status, std::string_view(message.text));
 }
 
-/// A copy of the tensor's numbers.
-Sizes sizes_of_tensor(DLManagedTensor* tensor);
 void* open_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
                  double timeout);
 /// Whole structs of this version, each read as large as the caller's says it is.

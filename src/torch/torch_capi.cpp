@@ -20,23 +20,11 @@ sab_status new_collection(sab_torch_collection** handle, std::string_view name,
 
 extern "C" {
 
-sab_status sab_torch_open(const char* path) noexcept {
-    return sab::guard([&] { sab::open_torch(path); });
-}
-
-sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
+sab_status sab_torch_open(const char* path, sab_torch_info* info) noexcept {
     return sab::guard([&] {
-        sab::check_result(info, "info");
-        sab::write_result(sab::torch_info(), info);
-    });
-}
-
-sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexcept {
-    return sab::guard_new(sizes, "sizes", [&] {
-        sab::require(tensor, "tensor");
-        std::unique_ptr<sab_sizes> made(new sab_sizes{{}, sab::sizes_of_tensor(tensor)});
-        sab::torch_component().delete_tensor(tensor);
-        return made.release();
+        if (info != nullptr) sab::check_result(info, "info");
+        sab::open_torch(path);
+        if (info != nullptr) sab::write_result(sab::torch_info(), info);
     });
 }
 
@@ -89,7 +77,7 @@ sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_co
     });
 }
 
-sab_status sab_torch_collection_get_lengths(const sab_torch_collection* collection,
+sab_status sab_torch_collection_lengths_new(const sab_torch_collection* collection,
                                             const char* name, sab_sizes** lengths) noexcept {
     return sab::guard_new(lengths, "lengths", [&] {
         sab::require(collection, "collection");
@@ -98,9 +86,9 @@ sab_status sab_torch_collection_get_lengths(const sab_torch_collection* collecti
     });
 }
 
-sab_status sab_torch_collection_group(const sab_torch_collection* collection,
-                                      const sab_grouping* grouping,
-                                      sab_torch_collection** grouped) noexcept {
+sab_status sab_torch_collection_grouped_new(const sab_torch_collection* collection,
+                                            const sab_grouping* grouping,
+                                            sab_torch_collection** grouped) noexcept {
     return new_collection(grouped, "grouped", [&](void** impl) {
         sab::require(collection, "collection");
         sab::require(grouping, "grouping");
@@ -109,15 +97,15 @@ sab_status sab_torch_collection_group(const sab_torch_collection* collection,
     });
 }
 
-sab_status sab_torch_collection_ungroup(const sab_torch_collection* collection,
-                                        sab_torch_collection** samples) noexcept {
+sab_status sab_torch_collection_ungrouped_new(const sab_torch_collection* collection,
+                                              sab_torch_collection** samples) noexcept {
     return new_collection(samples, "samples", [&](void** impl) {
         sab::require(collection, "collection");
         sab::call_torch(&sab_torch_component::ungroup_collection, collection->impl, impl);
     });
 }
 
-sab_status sab_torch_collection_get_outputs(const sab_torch_collection* collection,
+sab_status sab_torch_collection_outputs_new(const sab_torch_collection* collection,
                                             const sab_torch_leaf* leaves, size_t leaf_count,
                                             sab_torch_collection** outputs) noexcept {
     return new_collection(outputs, "outputs", [&](void** impl) {
@@ -137,24 +125,13 @@ sab_status sab_torch_collection_get_info(const sab_torch_collection* collection,
     });
 }
 
-sab_status sab_torch_collection_get_dlpack(const sab_torch_collection* collection, size_t leaf,
-                                           size_t index, DLManagedTensor** tensor) noexcept {
-    return sab::guard_new(tensor, "tensor", [&] {
-        sab::require(collection, "collection");
-        DLManagedTensor* made = nullptr;
-        sab::call_torch(&sab_torch_component::collection_tensor, collection->impl, leaf, index,
-                        nullptr, &made);
-        return made;
-    });
-}
-
 sab_status sab_torch_collection_get_tensor(const sab_torch_collection* collection, size_t leaf,
                                            size_t index, sab_torch_tensor* tensor) noexcept {
     return sab::guard([&] {
         sab::require(collection, "collection");
         sab::require(tensor, "tensor");
         sab::call_torch(&sab_torch_component::collection_tensor, collection->impl, leaf, index,
-                        tensor, nullptr);
+                        tensor);
     });
 }
 
@@ -165,19 +142,7 @@ sab_status sab_torch_collection_get_mask(const sab_torch_collection* collection,
         sab::require(collection, "collection");
         sab::require(mask, "mask");
         sab::call_torch(&sab_torch_component::collection_mask, collection->impl, group, names, leaf,
-                        mask, nullptr);
-    });
-}
-
-sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection* collection,
-                                                size_t group, const char* names, size_t leaf,
-                                                DLManagedTensor** mask) noexcept {
-    return sab::guard_new(mask, "mask", [&] {
-        sab::require(collection, "collection");
-        DLManagedTensor* made = nullptr;
-        sab::call_torch(&sab_torch_component::collection_mask, collection->impl, group, names, leaf,
-                        nullptr, &made);
-        return made;
+                        mask);
     });
 }
 

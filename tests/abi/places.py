@@ -36,14 +36,11 @@ COMMON_ARGUMENTS = {"plan", "options", "sampler"}
 # Where a constructor need not stand, and why.
 OF_A_PEER = "its order is that of another library, and is tested against that library's"
 EXCEPTIONS = {
-    ("sab_bagua_batch_sampler_new", "golden vectors"): OF_A_PEER,
     ("sab_bagua_sampler_new", "golden vectors"): OF_A_PEER,
     (
         "sab_costliest_sampler_new",
         "golden vectors",
     ): "its batches follow from the plan; C tests compare them with the batches of all epochs",
-    ("sab_readahead_sampler_new", "Python"): "Python's Stream.readahead() gives the same batches",
-    ("sab_readahead_sampler_new", "golden vectors"): "its batches are those of a stream",
     (
         "sab_bionemo_size_aware_stream_sampler_new",
         "golden vectors",

@@ -24,8 +24,11 @@ Columns mixture() {
     sab_mixture_options options = SAB_MIXTURE_OPTIONS_INIT;
     options.repeats = repeats;
     options.repeat_count = sources;
-    const Columns plain(Sizes(DenseSizes(sizes.data(), samples, SAB_UINT32, nullptr), ""));
-    return mix_by_ids(plain, ids, options);
+    options.ids = ids.data();
+    options.id_count = samples;
+    const sab_sizes plain{{}, Sizes(DenseSizes(sizes.data(), samples, SAB_UINT32, nullptr), "")};
+    const sab_sizes* const only = &plain;
+    return mix_sources({&only, 1}, options);
 }
 
 std::shared_ptr<const WeighedSamples> weighed(const Columns& sizes) {

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     int32_t longest = 0;
     for (std::size_t i = 0; i < count; ++i) {
         double size = 0;
-        check(sab_sizes_get(sizes, i, &size));
+        check(sab_sizes_get(sizes, i, 1, &size));
         longest = std::max(longest, lengths[i] = static_cast<int32_t>(size));
     }
     sab_sizes_free(sizes);

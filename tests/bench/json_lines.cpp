@@ -50,7 +50,7 @@ uint64_t sum_by_libsab(const char* path, const char* field) {
     uint64_t sum = 0;
     for (std::size_t i = 0; i < sab_sizes_count(sizes); ++i) {
         double size = 0;
-        if (sab_sizes_get(sizes, i, &size) == SAB_OK) sum += static_cast<uint64_t>(size);
+        if (sab_sizes_get(sizes, i, 1, &size) == SAB_OK) sum += static_cast<uint64_t>(size);
     }
     sab_sizes_free(sizes);
     return sum;

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     check(sab_files_stream_new(s, &options, &s));
     if (strcmp(argv[1], "prefetch") == 0) check(sab_prefetch_stream_new(s, 100000, &s));
     if (!is_reading_only) {
-        check(sab_block_shuffle_stream_new(s, 100000, 1, &s));
+        check(sab_shuffle_stream_new(s, SAB_SHUFFLE_BLOCKS, 100000, 1, &s));
         check(sab_readahead_stream_new(s, &batches, &s));
     }
     double best = 0;

@@ -23,10 +23,10 @@ static sab_sizes *pairs(size_t count) {
     sab_sizes *columns[2], *both = NULL;
     for (int k = 0; k < 2; ++k) {
         sab_sizes *const plain = sizes_of(column(k), count);
-        EXPECT_OK(sab_sizes_named_new(plain, names[k], &columns[k]));
+        EXPECT_OK(named_sizes(plain, names[k], &columns[k]));
         sab_sizes_free(plain);
     }
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, 2, &both));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, NULL, 2, &both));
     for (int k = 0; k < 2; ++k) sab_sizes_free(columns[k]);
     return both;
 }
@@ -138,7 +138,7 @@ static void all_costs_are_even(void) {
         set_caps(&caps, 300, 60000);
         const sab_cost *balance[] = {caps.costs[TOKENS], caps.costs[IMAGES]};
         if (i == 1) { /* without caps; by default those of the budgets */
-            caps.balanced.budget_count = 0;
+            caps.balanced.budget_count = 0, caps.balanced.budgets = NULL;
             caps.balanced.samples = 500;
             caps.balanced.balance = balance;
             caps.balanced.balance_count = 2;
@@ -262,7 +262,7 @@ static void samples_that_take_a_whole_budget(void) {
         sab_sizes *columns[2], *both = NULL;
         for (int k = 0; k < 2; ++k)
             EXPECT_OK(sab_sizes_new(sizes[k], count, SAB_FLOAT64, NULL, &columns[k]));
-        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, 2, &both));
+        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, NULL, 2, &both));
         struct caps caps;
         set_caps(&caps, 0.7, 0.3);
         caps.balanced.fill = count % 2 ? 1 : 0.95;
@@ -317,7 +317,7 @@ static void bad_input(void) {
     balance[1] = falling;
     caps.balanced.balance_count = 2;
     REFUSED("balanced.balance[1]: a sample of length");
-    caps.balanced.balance_count = 0;
+    caps.balanced.balance_count = 0, caps.balanced.balance = NULL;
     caps.budgets[1].cost = three;
     REFUSED("balanced.budgets[1].cost: uses 3 columns");
     caps.budgets[1].cost = caps.costs[1];

@@ -28,7 +28,7 @@ static sab_sizes *sizes_of_step(const step *s) {
     if (s->columns == 1) return first;
     second = sizes_of(s->sizes[1], s->count);
     const sab_sizes *const columns[2] = {first, second};
-    EXPECT_OK(sab_sizes_columns_new(columns, 2, &all));
+    EXPECT_OK(sab_sizes_columns_new(columns, NULL, 2, &all));
     sab_sizes_free(first);
     sab_sizes_free(second);
     return all;
@@ -354,7 +354,7 @@ static void MicroSteps_OfManySamples_AreEven(void) {
             sum += lengths[i] = (int32_t)(1 + exp(6 + 1.1 * normal));
         }
         set_step(&s, 512, lengths, 8, sum);
-        s.options.budget_count = 0;
+        s.options.budget_count = 0, s.options.budgets = NULL;
         s.options.micro_batches = 4;
         sab_step_plan *plan = NULL;
         EXPECT_OK(plan_of(&s, &plan));

@@ -670,7 +670,7 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
         const uint64_t micro_batches = 1 + (uint64_t)i % 3;
         BALANCE_SQUARES(before);
         after = before;
-        if (i < 2) after.balance_count = 0;
+        if (i < 2) after.balance_count = 0, after.balance = NULL;
         if (i >= 2) SET_BUDGET(after, i < 4 ? 400 : 2000);
         after.oversize = SAB_OVERSIZE_SKIP;
         int seen[SKEWED] = {0};
@@ -918,7 +918,7 @@ static void costs_of_all_kinds(void) {
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
                  "77");
     EXPECT(sab_last_error_code() == 77 && sampler == NULL);
-    balanced.balance_count = 0;
+    balanced.balance_count = 0, balanced.balance = NULL;
     calls = 0;
     SET_BUDGET_OF(balanced, cost, 1e12);
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,

@@ -261,7 +261,7 @@ static void a_copy_looks_beside_itself(void) {
     FILE *file = fopen(component, "w");
     EXPECT(file != NULL && fputs("no library", file) >= 0 && fclose(file) == 0);
     const copy other = functions_of(opened_library(path, RTLD_NOW | RTLD_LOCAL));
-    EXPECT(other.sab_torch_open(NULL) == SAB_E_IO &&
+    EXPECT(other.sab_torch_open(NULL, NULL) == SAB_E_IO &&
            strstr(other.sab_last_error_message(), component) != NULL);
 }
 

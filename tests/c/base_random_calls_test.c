@@ -211,7 +211,7 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
         case 2:
             note(sab_grouping_partition_new(MAYBE(longs), MAYBE(words), below(3), &grouping));
             break;
-        default: note(sab_grouping_consecutive_new(MAYBE(words), below(9), &grouping)); break;
+        default: note(sab_grouping_partition_new(NULL, MAYBE(words), below(9), &grouping)); break;
     }
     sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
     if (below(16) == 0) groups.struct_size = below(sizeof groups + 1);
@@ -251,9 +251,9 @@ static void call_plan(unsigned choice) {
                                         a_progress(wild_progress, NULL), size));
             break;
         case 2:
-            note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real)));
-            note(sab_sizes_values(*size, below(2), (size_t)any_count(),
-                                  below(4) ? below(65) : SIZE_MAX - below(65), MAYBE(reals)));
+            note(sab_sizes_get(*size, (size_t)any_count(), 1, MAYBE(&real)));
+            note(sab_sizes_get(*size, (size_t)any_count(),
+                               below(4) ? below(65) : SIZE_MAX - below(65), MAYBE(reals)));
             break;
         case 3:
             note(sab_bionemo_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(),

@@ -35,7 +35,7 @@ static void Callbacks_ThatFail_GiveTheirCodeBack(void) {
     EXPECT(sab_last_error_code() == 0);
     EXPECT_OK(sab_sizes_callback_new(5, fails_at_index, &fails_at, NULL, &sizes));
     double value = 0;
-    EXPECT_OK(sab_sizes_get(sizes, 4, &value));
+    EXPECT_OK(sab_sizes_get(sizes, 4, 1, &value));
     EXPECT(value == 4);
     sab_sizes_free(sizes);
 }

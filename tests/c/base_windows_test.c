@@ -15,7 +15,7 @@ static void WhatNeedsPosix_IsRefused(void) {
                  "\"redis-server:...\": not on Windows");
     EXPECT_FAILS(sab_probe_new("host", NULL, &probe), SAB_E_UNSUPPORTED,
                  "\"host\": not on Windows");
-    EXPECT_FAILS(sab_torch_open(NULL), SAB_E_UNSUPPORTED, "not on Windows");
+    EXPECT_FAILS(sab_torch_open(NULL, NULL), SAB_E_UNSUPPORTED, "not on Windows");
     EXPECT(cache == NULL && probe == NULL);
 }
 

@@ -229,7 +229,7 @@ static void values_are_kept_on_a_server(void) {
     const char *url = url_of("", &one, 1, "");
     const sab_cache_options options = named("data");
     sab_cache *cache = opened(url, &options);
-    EXPECT(strcmp(sab_cache_url(cache), url) == 0);
+    EXPECT(strcmp(stats_of(cache).url, url) == 0);
     EXPECT(has(cache, "a", NULL) && keeps(cache, "a", "one") && keeps(cache, "b", "") &&
            keeps(cache, "a", "two"));
     EXPECT(keys_of(cache) == 2);
@@ -403,7 +403,7 @@ static void passwords_and_users(void) {
     strict.on_failure = SAB_CACHE_ERROR;
     sab_cache *cache = opened(url_of(":p%3A%40%2F%20%25s@", &one, 1, ""), &options), *reader = NULL;
     EXPECT(keeps(cache, "a", "1"));
-    EXPECT(strcmp(sab_cache_url(cache), url_of(":p%3A%40%2F%20%25s@", &one, 1, "")) == 0);
+    EXPECT(strcmp(stats_of(cache).url, url_of(":p%3A%40%2F%20%25s@", &one, 1, "")) == 0);
     sab_cache_free(cache);
     cache = opened(url_of("default:p%3A%40%2F%20%25s@", &one, 1, ""), &strict);
     EXPECT(has(cache, "a", "1"));
@@ -1057,7 +1057,7 @@ static int in_a_process(void (*body)(int out), char *url, size_t size) {
 }
 
 static void say_where(int out, const sab_cache *cache) {
-    EXPECT(write(out, sab_cache_url(cache), strlen(sab_cache_url(cache))) > 0);
+    EXPECT(write(out, stats_of(cache).url, strlen(stats_of(cache).url)) > 0);
 }
 
 static void exits(int out) {
@@ -1101,7 +1101,7 @@ static void a_server_ends_with_who_started_it(void) {
     options.capacity = 50000000;
     sab_cache *cache = opened("redis-server:", &options);
     char url[256];
-    snprintf(url, sizeof url, "%s", sab_cache_url(cache));
+    snprintf(url, sizeof url, "%s", stats_of(cache).url);
     EXPECT(keeps(cache, "a", "1") && stats_of(cache).failures == 0);
     options.capacity = 0;
     sab_cache *other = opened(url, &options);

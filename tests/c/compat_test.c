@@ -567,7 +567,7 @@ static sab_sampler *batch_sampler(const sab_sizes *sizes, struct maker *maker, i
     balancing.drop_last = drop_last;
     const sab_sampler_options options = ranks(rank, world_size);
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
     return sampler;
 }
 
@@ -616,7 +616,7 @@ static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
     balancing.no_shuffle = !0;
     const sab_sampler_options options = ranks(0, 4);
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     for (int step = 0; step < 5; ++step) {
         EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -625,7 +625,7 @@ static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);
     balancing.drop_last = 1;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);
@@ -640,7 +640,7 @@ static void MaxTotal_MakesBatchesWithoutACallback(void) {
     for (uint64_t rank = 0; rank < 3; ++rank) {
         const sab_sampler_options options = ranks(rank, 3);
         sab_sampler *sampler = NULL;
-        EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             EXPECT(*batch.total <= 200 && batch.count > 0);
@@ -677,10 +677,7 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                         /* the state says where, not the options */
                         options.epoch = is_first ? 3 : 0;
                         sab_sampler *sampler = NULL;
-                        EXPECT_OK(
-                            makes
-                                ? sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler)
-                                : sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
+                        EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
                         if (is_first) {
                             walk(sampler, whole);
                             EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
@@ -706,13 +703,13 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     sab_bagua_options balancing = made_by(&maker);
     const sab_sampler_options options = ranks(1, 3);
     sab_sampler *sampler = NULL, *other;
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler), SAB_E_CALLBACK,
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler), SAB_E_CALLBACK,
                  "the batch callback failed with code 42");
     EXPECT(sampler == NULL && sab_last_error_code() == 42 && maker.released == 0);
 
     maker = (struct maker){0, 0, 0};
     struct maker sound = {0, 0, 0};
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
     other = batch_sampler(sizes, &sound, 0, 0, 2);
     struct state state, before, after;
     EXPECT_OK(sab_sampler_set_epoch(other, 1));
@@ -752,7 +749,7 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
     balancing.make_batches = one_by_one;
     sab_sampler_options options = ranks(0, 2);
     options.epoch = 1;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &other));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &other));
     EXPECT_OK(sab_sampler_seek(other, 70));
     struct state state, before, after;
     EXPECT_OK(save_state(other, &state));
@@ -798,8 +795,6 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
                  "complexity = NULL: must be given");
     EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
                  "sampler = NULL: must be given");
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.limit = 0: must be set where balancing.make_batches is not");
     const struct {
         sab_bagua_options options;
         const char *words;
@@ -813,8 +808,10 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
          "balancing.random_level = 1.5: must be from 0 to 1"},
         {{sizeof options, 1, 0, NAN, 1, 0, NULL, NULL, NULL},
          "balancing.random_level = nan: must be from 0 to 1"},
-        {{sizeof options, 0, 0, 0, 0, 5, NULL, NULL, NULL},
-         "balancing.limit = 5: goes with sab_bagua_batch_sampler_new() only"},
+        {{sizeof options, 0, 0, 0, 2, 500, NULL, NULL, NULL},
+         "balancing.batch_size = 2: must be 0 beside balancing.limit"},
+        {{sizeof options, 0, 0, 0, 0, 0, NULL, NULL, free},
+         "balancing.release = given: must be NULL without balancing.make_batches"},
     };
     for (size_t i = 0; i < COUNT(wrong); ++i)
         EXPECT_FAILS(sab_bagua_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
@@ -835,9 +832,13 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     for (size_t i = 0; i < COUNT(wrong_batches); ++i) {
         options.limit = wrong_batches[i].budget;
         options.make_batches = wrong_batches[i].make_batches;
-        EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_bagua_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT,
                      wrong_batches[i].words);
     }
+    two.costliest_first = 1;
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
+                 "options.costliest_first = 1: must be 0");
+    two.costliest_first = 0;
     two.world_size = 1048577;
     EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
                  "options.world_size = 1048577: load is balanced over at most");
@@ -859,11 +860,10 @@ static void StateOfBatches_IsNoneOfTheirSamplers(void) {
     sab_sampler *sampler = NULL, *batches = NULL;
     options.limit = 100;
     EXPECT_OK(sab_bagua_sampler_new(sizes, NULL, NULL, &sampler));
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &options, NULL, &batches));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &options, NULL, &batches));
     struct state state;
     EXPECT_OK(save_state(batches, &state));
-    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH,
-                 "saved by another kind of sampler");
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "other complexities or options");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 5), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(sampler);
     sab_sampler_free(batches);

@@ -73,7 +73,7 @@ static inline sab_status make_rows(const struct inputs *given, sab_sampler **sam
     sab_packed_options packed = given->packed;
     sab_sizes *columns = NULL;
     if (given->sizes != NULL) {
-        const sab_status made = sab_sizes_columns_new(parts, 2, &columns);
+        const sab_status made = sab_sizes_columns_new(parts, NULL, 2, &columns);
         if (made != SAB_OK) return made;
     }
     packed.capacities = one_count(0), packed.capacity_count = 1;
@@ -100,9 +100,12 @@ static inline sab_status make_sharded(const struct inputs *given, sab_sampler **
     sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
     SET_BUDGET(plan, given->number);
     struct inputs ctx = *given;
+    sab_sampler_options options = given->options; /* it has no others */
+    options.last_step = SAB_LAST_STEP_SPLIT;
+    options.costliest_first = 0;
     return sab_sharded_sampler_new(given->sizes,
                                    given->plan_options != NULL ? given->plan_options : &plan,
-                                   &given->options, gather_repeated, &ctx, sampler);
+                                   &options, gather_repeated, &ctx, sampler);
 }
 
 static inline sab_status make_ordered(const struct inputs *given, sab_sampler **sampler) {
@@ -148,22 +151,8 @@ static inline sab_status make_bagua_batch(const struct inputs *given, sab_sample
     sab_bagua_options bagua = given->bagua;
     bagua.batch_size = 0;
     bagua.limit = given->number;
-    return sab_bagua_batch_sampler_new(given->sizes, &bagua, &given->options, sampler);
+    return sab_bagua_sampler_new(given->sizes, &bagua, &given->options, sampler);
 }
-
-#if SAB_WITH_STREAM
-static inline sab_status make_readahead(const struct inputs *given, sab_sampler **sampler) {
-    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.read_ahead = 4;
-    options.batch_size = 2;
-    sab_stream *stream = NULL;
-    sab_status status =
-        sab_array_stream_new(given->numbers, sizeof *given->numbers, given->count, NULL, &stream);
-    if (status == SAB_OK) status = sab_readahead_sampler_new(stream, &options, sampler);
-    if (status != SAB_OK) sab_stream_free(stream);
-    return status;
-}
-#endif
 
 /* What a constructor reads besides options. */
 enum source {
@@ -184,7 +173,8 @@ enum source {
 #define LOWERABLE (ANYWHERE | SAB_SAMPLER_BUDGET)
 
 struct constructor {
-    const char *name; /* of sab_NAME_sampler_new, and in golden vectors */
+    const char
+        *name; /* of sab_NAME_sampler_new, and in golden vectors; "bagua_batch" with `limit` */
     sab_status (*make)(const struct inputs *given, sab_sampler **sampler);
     enum source source;
     unsigned properties;
@@ -204,9 +194,6 @@ static const struct constructor constructors[] = {
     {"bionemo_size_aware_stream", make_bionemo_size_aware_stream, OF_NUMBERS, 0, 0},
     {"bagua", make_bagua, OF_SIZES, WITH_OPTIONS | REPEATS, ANYWHERE},
     {"bagua_batch", make_bagua_batch, OF_SIZES, WITH_OPTIONS | REPEATS, ANYWHERE},
-#if SAB_WITH_STREAM
-    {"readahead", make_readahead, OF_NUMBERS, 0, 0},
-#endif
 };
 #define CONSTRUCTORS (sizeof constructors / sizeof *constructors)
 #define FOR_CONSTRUCTORS(each) \

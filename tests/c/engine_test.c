@@ -12,7 +12,7 @@ static sab_histogram *histogram_of(const int32_t *numbers, size_t count) {
     sab_histogram *histogram = NULL;
     sab_sizes *sizes = sizes_of(numbers, count);
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, sizes));
+    EXPECT_OK(sab_histogram_add(histogram, sizes, NULL));
     sab_sizes_free(sizes);
     return histogram;
 }
@@ -55,14 +55,12 @@ static sab_plan_info facts_of(const sab_plan *plan) {
 static void entries_are_sorted_counts_of_sizes(void) {
     const int32_t numbers[] = {7, 3, 7, 9, 3, 7};
     sab_histogram *histogram = histogram_of(numbers, 6);
-    const double *sizes = NULL;
-    const uint64_t *counts = NULL;
-    const uint32_t *sources = NULL;
-    EXPECT_OK(sab_histogram_get_entries(histogram, &sizes, &counts, &sources));
+    const sab_histogram_info info = info_of(histogram);
+    const double *const sizes = info.entry_sizes;
+    const uint64_t *const counts = info.entry_counts;
     EXPECT(sizes[0] == 3 && sizes[1] == 7 && sizes[2] == 9);
     EXPECT(counts[0] == 2 && counts[1] == 3 && counts[2] == 1);
-    EXPECT(sources == NULL);
-    const sab_histogram_info info = info_of(histogram);
+    EXPECT(info.entry_sources == NULL);
     EXPECT(info.samples == 6 && info.entries == 3 && info.total == 36);
     EXPECT(info.columns == 1 && info.sources == 0);
     sab_histogram_free(histogram);
@@ -114,7 +112,7 @@ static void numbers_count_samples_of_the_same_size(void) {
     sab_histogram *histogram = histogram_of(first, 3);
     sab_sizes *sizes = sizes_of(second, 4);
     uint64_t numbers[4];
-    EXPECT_OK(sab_histogram_number(histogram, sizes, numbers));
+    EXPECT_OK(sab_histogram_add(histogram, sizes, numbers));
     EXPECT(numbers[0] == 2 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 3);
     EXPECT(info_of(histogram).samples == 7);
     sab_sizes_free(sizes);
@@ -126,27 +124,25 @@ static void columns_and_sources_are_kept_apart(void) {
     sab_sizes *parts[] = {sizes_of(a, 4), sizes_of(b, 4)}, *pairs = NULL, *mixture = NULL;
     sab_histogram *histogram = NULL, *mixed = NULL, *copy = NULL;
     uint64_t numbers[8];
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &pairs));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_number(histogram, pairs, numbers));
+    EXPECT_OK(sab_histogram_add(histogram, pairs, numbers));
     EXPECT(numbers[0] == 0 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 0);
     EXPECT(info_of(histogram).entries == 3 && info_of(histogram).columns == 2);
     EXPECT(info_of(histogram).total == 30);
-    EXPECT(sab_histogram_column_name(histogram, 0) == NULL);
-    EXPECT(sab_histogram_column_name(NULL, 0) == NULL);
+    EXPECT(info_of(histogram).column_names == NULL);
 
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_histogram_new(&mixed));
-    EXPECT_OK(sab_histogram_number(mixed, mixture, numbers));
+    EXPECT_OK(sab_histogram_add(mixed, mixture, numbers));
     EXPECT(numbers[2] == 2 && numbers[5] == 0 && numbers[6] == 1);
-    const double *sizes = NULL;
-    const uint32_t *sources = NULL;
-    EXPECT_OK(sab_histogram_get_entries(mixed, &sizes, NULL, &sources));
+    const double *const sizes = info_of(mixed).entry_sizes;
+    const uint32_t *const sources = info_of(mixed).entry_sources;
     EXPECT(info_of(mixed).entries == 5 && info_of(mixed).sources == 2);
     EXPECT(sizes[0] == 2 && sources[0] == 0 && sizes[2] == 1 && sources[2] == 1);
 
     EXPECT_FAILS(sab_histogram_merge(mixed, histogram), SAB_E_MISMATCH, "has 2 columns");
-    EXPECT_FAILS(sab_histogram_add(mixed, parts[0]), SAB_E_MISMATCH, "sizes has 0 sources");
+    EXPECT_FAILS(sab_histogram_add(mixed, parts[0], NULL), SAB_E_MISMATCH, "sizes has 0 sources");
     sab_plan_options options = budget(100);
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_histogram_plan_new(mixed, &options, &plan), SAB_E_UNSUPPORTED, "a mixture");
@@ -165,11 +161,10 @@ static void columns_and_sources_are_kept_apart(void) {
 static void columns_have_their_names(void) {
     sab_sizes *plain = sizes_of(lengths(9), 9), *named = NULL;
     sab_histogram *histogram = NULL;
-    EXPECT_OK(sab_sizes_named_new(plain, "tokens", &named));
+    EXPECT_OK(named_sizes(plain, "tokens", &named));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, named));
-    EXPECT(strcmp(sab_histogram_column_name(histogram, 0), "tokens") == 0);
-    EXPECT(sab_histogram_column_name(histogram, 1) == NULL);
+    EXPECT_OK(sab_histogram_add(histogram, named, NULL));
+    EXPECT(strcmp(info_of(histogram).column_names[0], "tokens") == 0);
     sab_histogram_free(histogram);
     sab_sizes_free(named);
     sab_sizes_free(plain);
@@ -214,7 +209,7 @@ static void draw_plan(struct planned *of) {
     }
     sab_sizes *sizes = sizes_of(of->numbers, of->count);
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_number(histogram, sizes, of->within));
+    EXPECT_OK(sab_histogram_add(histogram, sizes, of->within));
     sab_sizes_free(sizes);
     sab_histogram_free(histogram);
     of->options = budget(below(4) == 0 ? 20 : (double)(60 + below(400)));
@@ -241,6 +236,8 @@ static void draw_plan(struct planned *of) {
 static int have_equal_buckets(const sab_plan *one, const sab_plan *other) {
     sab_plan_info a = facts_of(one), b = facts_of(other);
     a.fingerprint = b.fingerprint = 0;
+    a.limits = b.limits = NULL;
+    a.column_names = b.column_names = NULL;
     if (memcmp(&a, &b, sizeof a) != 0) return 0;
     for (size_t i = 0; i < a.buckets; ++i) {
         sab_bucket p = SAB_BUCKET_INIT, q = SAB_BUCKET_INIT;
@@ -399,7 +396,7 @@ static void places_are_those_of_the_samplers(void) {
 
 static sab_sizes *pairs_of(const int32_t *first, const int32_t *second, size_t count) {
     sab_sizes *parts[] = {sizes_of(first, count), sizes_of(second, count)}, *pairs = NULL;
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &pairs));
     sab_sizes_free(parts[0]);
     sab_sizes_free(parts[1]);
     return pairs;
@@ -419,7 +416,7 @@ static sab_sizes *draw_pairs(struct planned *of, sab_histogram **histogram) {
     }
     sab_sizes *pairs = pairs_of(of->numbers, second, of->count);
     EXPECT_OK(sab_histogram_new(histogram));
-    EXPECT_OK(sab_histogram_number(*histogram, pairs, of->within));
+    EXPECT_OK(sab_histogram_add(*histogram, pairs, of->within));
     of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
     of->options.tail = (sab_tail)below(3);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
@@ -642,7 +639,7 @@ static void pairs_of_more_samples_than_memory_have_places(void) {
     sab_sizes *pairs = pairs_of(first, second, 1000);
     sab_histogram *histogram = NULL;
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, pairs));
+    EXPECT_OK(sab_histogram_add(histogram, pairs, NULL));
     sab_sizes_free(pairs);
     sab_plan_options options = budget(16384);
     sab_histogram *const all = many_times(histogram);
@@ -675,7 +672,7 @@ static void damaged_runs_are_refused(void) {
     static unsigned char bytes[1 << 15];
     size_t size = 0;
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, pairs));
+    EXPECT_OK(sab_histogram_add(histogram, pairs, NULL));
     sab_plan_options options = budget(300);
     sab_plan *plan = plan_of(histogram, &options);
     EXPECT_OK(sab_plan_write(plan, bytes, sizeof bytes, &size));
@@ -746,10 +743,10 @@ static void packings_of_other_histograms_are_refused(void) {
     EXPECT_OK(sab_histogram_new(&halves));
     EXPECT_OK(sab_histogram_new(&two));
     EXPECT_OK(sab_histogram_new(&mixed));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &pairs));
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
-    EXPECT_OK(sab_histogram_add(two, pairs));
-    EXPECT_OK(sab_histogram_add(mixed, mixture));
+    EXPECT_OK(sab_histogram_add(two, pairs, NULL));
+    EXPECT_OK(sab_histogram_add(mixed, mixture, NULL));
     sab_sizes_free(mixture);
     sab_sizes_free(pairs);
     sab_sizes_free(parts[0]);
@@ -760,7 +757,7 @@ static void packings_of_other_histograms_are_refused(void) {
     pack.capacities = one_count(10), pack.capacity_count = 1;
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
                  "histogram.samples = 0: must be at least 1");
-    EXPECT_OK(sab_histogram_add(halves, parts[0]));
+    EXPECT_OK(sab_histogram_add(halves, parts[0], NULL));
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
                  "size = 0.5: must be a whole number");
     EXPECT_FAILS(sab_histogram_packing_new(two, &pack, &packing), SAB_E_UNSUPPORTED,
@@ -917,7 +914,7 @@ static void plans_whose_order_has_no_inverse_are_refused(void) {
     const sab_places places = SAB_PLACES_INIT;
     sab_plan *plan = NULL;
     sab_plan_options options = budget(100);
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &pairs));
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_plan_new(pairs, &options, &plan));
     EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
@@ -972,9 +969,9 @@ static sab_histogram *draw_mixture(struct mixed *of) {
     of->repeats[0] += 0.5;
     sizes = of->columns == 1 ? sizes_of(of->numbers[0], of->count)
                              : pairs_of(of->numbers[0], of->numbers[1], of->count);
-    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, of->count, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(sizes, of->ids, of->count, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_number(histogram, mixture, of->within));
+    EXPECT_OK(sab_histogram_add(histogram, mixture, of->within));
     sab_sizes_free(sizes);
     sab_sizes_free(mixture);
     of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
@@ -987,11 +984,10 @@ static sab_histogram *draw_mixture(struct mixed *of) {
 /* The sizes of the samples of an epoch, each as often as it appears. */
 static sab_sizes *sizes_of_epoch(const sab_histogram *of_epoch) {
     static int32_t numbers[2][8 * MOST];
-    const double *sizes = NULL;
-    const uint64_t *counts = NULL;
     const sab_histogram_info info = info_of(of_epoch);
+    const double *const sizes = info.entry_sizes;
+    const uint64_t *const counts = info.entry_counts;
     size_t all = 0;
-    EXPECT_OK(sab_histogram_get_entries(of_epoch, &sizes, &counts, NULL));
     for (size_t k = 0; k < info.entries; ++k)
         for (uint64_t i = 0; i < counts[k] && all < 8 * MOST; ++i, ++all)
             for (size_t j = 0; j < info.columns; ++j)
@@ -1165,9 +1161,9 @@ static sab_histogram *histogram_of_many(struct many *of, int are_alike) {
         of->sizes[i] = of->numbers[i];
     }
     sizes = sizes_of(of->numbers, MANY);
-    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, MANY, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(sizes, of->ids, MANY, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_number(histogram, mixture, of->within));
+    EXPECT_OK(sab_histogram_add(histogram, mixture, of->within));
     sab_sizes_free(sizes);
     sab_sizes_free(mixture);
     return histogram;
@@ -1269,7 +1265,7 @@ static void epochs_of_whole_repeats_have_the_buckets_of_the_mixture(void) {
     sab_plan *plan = NULL;
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, &mixed, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, mixture));
+    EXPECT_OK(sab_histogram_add(histogram, mixture, NULL));
     EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 2, 3, 0, &of_epoch));
     sab_plan_options options = budget(300);
     EXPECT_OK(sab_plan_new(mixture, &options, &plan));
@@ -1298,9 +1294,9 @@ static void places_of_an_epoch_stay_the_same(void) {
     sab_histogram *histogram = NULL, *of_epoch = NULL;
     uint64_t within[10];
     int64_t counts[10], batches[10], slots[10];
-    EXPECT_OK(sab_mixture_flat_new(plain, ids, 10, &once, &mixture));
+    EXPECT_OK(mixture_by_ids(plain, ids, 10, &once, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_number(histogram, mixture, within));
+    EXPECT_OK(sab_histogram_add(histogram, mixture, within));
     EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 2, 1, 7, &of_epoch));
     sab_plan_options options = budget(18);
     sab_plan *plan = plan_of(of_epoch, &options);
@@ -1369,7 +1365,7 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     size_t written = 0;
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_histogram_new(&histogram));
-    EXPECT_OK(sab_histogram_add(histogram, mixture));
+    EXPECT_OK(sab_histogram_add(histogram, mixture, NULL));
     EXPECT_FAILS(sab_histogram_epoch_new(NULL, NULL, 0, 0, 0, &of_epoch), SAB_E_ARGUMENT,
                  "histogram = NULL");
     EXPECT_FAILS(sab_histogram_epoch_new(plain, NULL, 0, 0, 0, &of_epoch), SAB_E_ARGUMENT,

@@ -101,13 +101,13 @@ static void expect_read(const sab_sizes_file_options *options, size_t count, con
     EXPECT(sab_sizes_count(sizes) == count);
     for (size_t i = 0; i < count && i < sab_sizes_count(sizes); ++i) {
         double size = -1;
-        EXPECT_OK(sab_sizes_get(sizes, i, &size));
+        EXPECT_OK(sab_sizes_get(sizes, i, 1, &size));
         if (size != expected[i]) printf("size %zu is %g, expected %g\n", i, size, expected[i]);
         EXPECT(size == expected[i]);
     }
-    if (strcmp(sab_sizes_description(sizes), description) != 0)
-        printf("\"%s\", expected \"%s\"\n", sab_sizes_description(sizes), description);
-    EXPECT(strcmp(sab_sizes_description(sizes), description) == 0);
+    if (strcmp(info_of_sizes(sizes).description, description) != 0)
+        printf("\"%s\", expected \"%s\"\n", info_of_sizes(sizes).description, description);
+    EXPECT(strcmp(info_of_sizes(sizes).description, description) == 0);
     sab_sizes_free(sizes);
 }
 #define EXPECT_READ(options, description, ...)                                              \
@@ -670,8 +670,8 @@ static void Copied_FileMayBeOverwritten(void) {
         memset(bytes, 0, used);
         write_used();
         double first = 0, second = 0;
-        EXPECT_OK(sab_sizes_get(sizes, 0, &first));
-        EXPECT_OK(sab_sizes_get(sizes, 1, &second));
+        EXPECT_OK(sab_sizes_get(sizes, 0, 1, &first));
+        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &second));
         EXPECT(first == 5 && second == 6);
         sab_sizes_free(sizes);
     }
@@ -750,7 +750,7 @@ static void Text_ThatBeginsLikeAnotherFormat_IsText(void) {
         write_text(texts[i]);
         sab_sizes *sizes = NULL;
         EXPECT_OK(sab_sizes_file_new(file_name, NULL, &sizes));
-        EXPECT(strstr(sab_sizes_description(sizes), "lines of text") != NULL);
+        EXPECT(strstr(info_of_sizes(sizes).description, "lines of text") != NULL);
         sab_sizes_free(sizes);
     }
     write_text("{\"length\": 5}"); /* JSON lines by their first line */
@@ -852,9 +852,9 @@ static void MappedFile_Overwritten_IsCheckedWhenRead(void) {
            fwrite("\xFF\xFF\xFF\xFF", 1, 4, file) == 4);
     if (file != NULL) fclose(file);
     double size = 0;
-    EXPECT_OK(sab_sizes_get(sizes, 0, &size));
+    EXPECT_OK(sab_sizes_get(sizes, 0, 1, &size));
 #ifndef _WIN32 /* where files are copied */
-    EXPECT_FAILS(sab_sizes_get(sizes, 1, &size), SAB_E_ARGUMENT, "must not be negative");
+    EXPECT_FAILS(sab_sizes_get(sizes, 1, 1, &size), SAB_E_ARGUMENT, "must not be negative");
 #endif
     sab_sizes_free(sizes);
 }
@@ -868,8 +868,8 @@ static void expect_from_standard_input(const char *description, double first) {
     sab_sizes *sizes = NULL;
     double size = -1;
     EXPECT_OK(sab_sizes_file_new("-", NULL, &sizes));
-    EXPECT_OK(sab_sizes_get(sizes, 0, &size));
-    EXPECT(size == first && strcmp(sab_sizes_description(sizes), description) == 0);
+    EXPECT_OK(sab_sizes_get(sizes, 0, 1, &size));
+    EXPECT(size == first && strcmp(info_of_sizes(sizes).description, description) == 0);
     sab_sizes_free(sizes);
     dup2(before, 0);
     close(before);

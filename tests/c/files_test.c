@@ -49,7 +49,7 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
                      numbers, sizeof numbers);
         write_file(path, file, size);
         EXPECT_OK(read_npy(path, 0, &sizes));
-        EXPECT_OK(sab_sizes_get(sizes, 2, &value));
+        EXPECT_OK(sab_sizes_get(sizes, 2, 1, &value));
         EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
         sab_sizes_free(sizes);
         EXPECT_OK(read_npy(path, 1, &sizes)); /* a copy: the file may change */
@@ -59,7 +59,7 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
             EXPECT(read_npy(path, 0, &other) == SAB_E_FORMAT && other == NULL);
             EXPECT(read_npy(path, 1, &other) == SAB_E_FORMAT && other == NULL);
         }
-        EXPECT_OK(sab_sizes_get(sizes, 2, &value));
+        EXPECT_OK(sab_sizes_get(sizes, 2, 1, &value));
         EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
         sab_sizes_free(sizes);
     }
@@ -136,7 +136,7 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
                 EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes,
                                  types[i].size));
                 EXPECT_OK(read_npy(path, 0, &sizes));
-                EXPECT_OK(sab_sizes_get(sizes, 1, &value));
+                EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));
                 EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
                 sab_sizes_free(sizes);
             }

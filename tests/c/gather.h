@@ -50,7 +50,7 @@ static inline void *make_sharded(void *data) {
     j->status = sab_sizes_new(j->sizes, j->count, SAB_INT32, NULL, &sizes);
     if (j->status == SAB_OK && j->ids != NULL) {
         sab_sizes *mixture = NULL;
-        j->status = sab_mixture_flat_new(sizes, j->ids, j->count, &j->mixture, &mixture);
+        j->status = mixture_by_ids(sizes, j->ids, j->count, &j->mixture, &mixture);
         sab_sizes_free(sizes);
         sizes = mixture;
     }

@@ -517,13 +517,13 @@ static void given_groups(void) {
            ARE(all.inverse, 1, 3, 2, 0) && ARE(all.group_of, 2, 2, 2, 0));
     sab_grouping_free(grouping);
 
-    EXPECT_OK(sab_grouping_consecutive_new(counts, 3, &grouping));
+    EXPECT_OK(sab_grouping_partition_new(NULL, counts, 3, &grouping));
     all = shown(grouping);
     EXPECT(all.samples == 4 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 0, 1, 2, 3) &&
            ARE(all.group_of, 0, 2, 2, 2));
     sab_grouping_free(grouping);
 
-    EXPECT_OK(sab_grouping_consecutive_new(&counts[2], 1, &grouping));
+    EXPECT_OK(sab_grouping_partition_new(NULL, &counts[2], 1, &grouping));
     all = shown(grouping);
     EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) &&
            ARE(all.group_of, 0, 0, 0));
@@ -533,7 +533,7 @@ static void given_groups(void) {
 static void groupings_of_nothing(void) {
     sab_grouping *grouping = NULL;
     const uint64_t no_sample = 0;
-    EXPECT_OK(sab_grouping_consecutive_new(&no_sample, 1, &grouping));
+    EXPECT_OK(sab_grouping_partition_new(NULL, &no_sample, 1, &grouping));
     EXPECT(shown(grouping).groups == 1);
     sab_grouping_free(grouping);
     EXPECT_OK(sab_grouping_predefined_new(NULL, 0, 0, &grouping));
@@ -542,7 +542,7 @@ static void groupings_of_nothing(void) {
     EXPECT_OK(sab_grouping_partition_new(NULL, NULL, 0, &grouping));
     EXPECT(shown(grouping).groups == 0);
     sab_grouping_free(grouping);
-    EXPECT_OK(sab_grouping_consecutive_new(NULL, 0, &grouping));
+    EXPECT_OK(sab_grouping_partition_new(NULL, NULL, 0, &grouping));
     sab_grouping_free(grouping);
     sab_sizes *none = sizes_of(NULL, 0);
     const double threshold = 1;
@@ -597,16 +597,15 @@ static void groupings_refusals(void) {
                  "indices[1] = 2: must be at least 0 and below the number of samples, 2");
     EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT,
                  "indices[1] = 1: stands there for the second time");
-    EXPECT_FAILS(sab_grouping_partition_new(NULL, counts, 2, &grouping), SAB_E_ARGUMENT,
-                 "indices = NULL");
     EXPECT_FAILS(
-        sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT,
+        sab_grouping_partition_new(NULL, many, 2, &grouping), SAB_E_ARGUMENT,
         "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
-    EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
+    EXPECT_FAILS(sab_grouping_partition_new(NULL, NULL, 2, &grouping), SAB_E_ARGUMENT,
+                 "counts = NULL");
     EXPECT(grouping == NULL);
     sab_grouping_view all = SAB_GROUPING_VIEW_INIT;
     EXPECT_FAILS(sab_grouping_get_view(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
-    EXPECT_OK(sab_grouping_consecutive_new(counts, 1, &grouping));
+    EXPECT_OK(sab_grouping_partition_new(NULL, counts, 1, &grouping));
     all.struct_size = 1;
     EXPECT_FAILS(sab_grouping_get_view(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
     sab_grouping_free(grouping);

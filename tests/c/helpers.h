@@ -3,6 +3,7 @@
 #define HELPERS_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "budgets.h"
 #include "expect.h"
@@ -28,6 +29,17 @@ static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_new(numbers, count, SAB_INT32, NULL, &sizes));
     return sizes;
+}
+
+/* Sizes of one column with a name. */
+static inline sab_status named_sizes(const sab_sizes *sizes, const char *name, sab_sizes **named) {
+    return sab_sizes_columns_new(&sizes, &name, 1, named);
+}
+
+static inline sab_sizes_info info_of_sizes(const sab_sizes *sizes) {
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    EXPECT_OK(sab_sizes_get_info(sizes, &info));
+    return info;
 }
 
 static inline sab_plan *plan_with(const int32_t *numbers, size_t count,
@@ -201,5 +213,32 @@ static inline int leaves_nothing(sab_status status) {
     return status == SAB_E_ARGUMENT &&
            strstr(sab_last_error_message(), "options.last_step = SAB_LAST_STEP_DROP: must leave");
 }
+
+#if SAB_WITH_MIXTURE
+/* A mixture of one data set by the source of each sample. */
+static inline sab_status mixture_by_ids(const sab_sizes *sizes, const int64_t *ids, size_t count,
+                                        const sab_mixture_options *options, sab_sizes **mixture) {
+    sab_mixture_options given = SAB_MIXTURE_OPTIONS_INIT;
+    if (options != NULL) given = *options;
+    given.ids = ids, given.id_count = count;
+    return sab_mixture_new(&sizes, 1, &given, mixture);
+}
+#endif
+
+#if SAB_WITH_STREAM
+/* The items of an array as records. */
+static inline sab_status array_stream(const void *items, size_t item_size, size_t count,
+                                      const sab_list_stream_options *options, sab_stream **stream) {
+    sab_record *const records = calloc(count + 1, sizeof *records);
+    for (size_t i = 0; i < count; ++i) {
+        records[i].size = (double)item_size;
+        records[i].data = (const char *)items + i * item_size;
+        records[i].length = item_size;
+    }
+    const sab_status status = sab_list_stream_new(records, count, options, stream);
+    free(records);
+    return status;
+}
+#endif
 
 #endif

@@ -92,12 +92,12 @@ static sab_sizes *sizes_with(const char *const *column_names, size_t columns) {
     for (size_t j = 0; j < columns; ++j) {
         sab_sizes *const plain = sizes_of(column((int)(j % COLUMNS)), SAMPLES);
         if (column_names != NULL)
-            EXPECT_OK(sab_sizes_named_new(plain, column_names[j], &parts[j]));
+            EXPECT_OK(named_sizes(plain, column_names[j], &parts[j]));
         else
             EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)&plain, 1, &parts[j]));
         sab_sizes_free(plain);
     }
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, columns, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, columns, &sizes));
     for (size_t j = 0; j < columns; ++j) sab_sizes_free(parts[j]);
     return sizes;
 }
@@ -220,13 +220,12 @@ static void Fit_OfPairs_RecoversTheirPolynomialAndKeepsTheNames(void) {
         EXPECT_OK(sab_memory_model_predict(model, features, 1, &predicted, NULL));
         EXPECT(fabs(predicted / true_peak(features) - 1) < 1e-6);
     }
-    EXPECT(strcmp(sab_memory_model_column_name(model, SOURCE), "source") == 0 &&
-           strcmp(sab_memory_model_column_name(model, TARGET), "target") == 0 &&
-           sab_memory_model_column_name(model, 2) == NULL &&
-           sab_memory_model_column_name(NULL, 0) == NULL);
+    EXPECT(strcmp(info.column_names[SOURCE], "source") == 0 &&
+           strcmp(info.column_names[TARGET], "target") == 0);
     sab_memory_model_free(model);
     sab_memory_model *const unnamed = exact_model(NULL);
-    EXPECT(sab_memory_model_column_name(unnamed, 0) == NULL);
+    EXPECT_OK(sab_memory_model_get_info(unnamed, &info));
+    EXPECT(info.column_names == NULL);
     sab_memory_model_free(unnamed);
 }
 
@@ -328,8 +327,10 @@ static void Model_OfPairs_WrittenAndRead_IsTheSame(void) {
         EXPECT_OK(sab_memory_model_bytes_new(image, size, &again));
         unsigned char *const copy = image_of(again, &same);
         EXPECT(same == size && memcmp(image, copy, size) == 0);
-        const char *const name = sab_memory_model_column_name(again, TARGET);
-        EXPECT(named ? strcmp(name, "target") == 0 : name == NULL);
+        sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
+        EXPECT_OK(sab_memory_model_get_info(again, &info));
+        EXPECT(named ? strcmp(info.column_names[TARGET], "target") == 0
+                     : info.column_names == NULL);
         free(copy);
         sab_memory_model_free(again);
         for (size_t i = 0; i < size; ++i) { /* damaged anywhere */

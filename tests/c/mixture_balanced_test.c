@@ -389,13 +389,13 @@ static void reports_count_the_samples_of_the_epoch(void) {
 static void columns_can_be_mixed(void) {
     sab_sizes *parts[2] = {sizes_of(numbers(), SAMPLES), sizes_of(numbers(), SAMPLES)};
     sab_sizes *columns = NULL, *mixture = NULL;
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &columns));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &columns));
     int64_t ids[SAMPLES];
     for (int i = 0; i < SAMPLES; ++i) ids[i] = (int64_t)source_of(i);
     sab_mixture_options options = SAB_MIXTURE_OPTIONS_INIT;
     options.repeats = repeats;
     options.repeat_count = SOURCES;
-    EXPECT_OK(sab_mixture_flat_new(columns, ids, SAMPLES, &options, &mixture));
+    EXPECT_OK(mixture_by_ids(columns, ids, SAMPLES, &options, &mixture));
     sab_sampler *samplers[2];
     int seen[SAMPLES] = {0};
     for (uint64_t r = 0; r < 2; ++r) {

@@ -56,7 +56,7 @@ static sab_sizes *part_of(const struct sources *of, size_t first, size_t end) {
         EXPECT_OK(
             sab_sizes_new(of->numbers[j] + first, end - first, SAB_INT32, &copied, &columns[j]));
     if (of->columns == 1) return columns[0];
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, of->columns, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, NULL, of->columns, &sizes));
     for (size_t j = 0; j < of->columns; ++j) sab_sizes_free(columns[j]);
     return sizes;
 }
@@ -231,7 +231,7 @@ static void FlatMixture_IsThatOfItsParts(void) {
     sab_sizes *const sizes = part_of(&of, 0, of.samples), *flat = NULL;
     int64_t ids[39];
     for (size_t i = 0; i < of.samples; ++i) ids[i] = (int64_t)(10 * source_of(&of, (int64_t)i) + 3);
-    EXPECT_OK(sab_mixture_flat_new(sizes, ids, of.samples, &options, &flat));
+    EXPECT_OK(mixture_by_ids(sizes, ids, of.samples, &options, &flat));
     sab_sizes_free(sizes);
     uint32_t counts[39], same[39];
     for (uint64_t epoch = 0; epoch < 5; ++epoch) {
@@ -243,10 +243,10 @@ static void FlatMixture_IsThatOfItsParts(void) {
         EXPECT(strcmp(source_in(flat, s, 0).name, names[s]) == 0);
         EXPECT(source_in(flat, s, 0).id == (int64_t)(10 * s + 3));
     }
-    EXPECT(sab_mixture_source_count(parts) == 3 && sab_mixture_source_count(flat) == 3);
+    EXPECT(info_of_sizes(parts).sources == 3 && info_of_sizes(flat).sources == 3);
     EXPECT(sab_sizes_count(flat) == of.samples);
     double size = 0;
-    EXPECT_OK(sab_sizes_get(parts, 20, &size));
+    EXPECT_OK(sab_sizes_get(parts, 20, 1, &size));
     EXPECT(size == of.numbers[0][20]);
     sab_sizes_free(parts);
     sab_sizes_free(flat);
@@ -257,10 +257,10 @@ static void Locate_OfInterleavedSources_CountsTheirOwnSamples(void) {
     const int64_t ids[] = {70, 4, 70, 9, 4, 70};
     const size_t sources[] = {2, 0, 2, 1, 0, 2}, rows[] = {0, 0, 1, 0, 1, 2};
     sab_sizes *const sizes = sizes_of(numbers, 6), *mixture = NULL;
-    EXPECT_OK(sab_mixture_flat_new(sizes, ids, 6, NULL, &mixture));
+    EXPECT_OK(mixture_by_ids(sizes, ids, 6, NULL, &mixture));
     for (size_t i = 0; i < 6; ++i) {
         size_t source = 99, row = 99;
-        EXPECT_OK(sab_mixture_locate(mixture, i, &source, &row));
+        EXPECT_OK(sab_sizes_locate(mixture, i, &source, &row));
         EXPECT(source == sources[i] && row == rows[i]);
     }
     EXPECT(source_in(mixture, 2, 0).id == 70);
@@ -470,7 +470,7 @@ static void SeveralColumns_AreMeasuredTogether(void) {
     const struct sources of = drawn_sources(3, samples, 2);
     sab_sizes *const mixture = three_mixed(&of);
     make_sampler *const samplers[] = {bucket, rows_of_two};
-    EXPECT(sab_sizes_column_count(mixture) == 2);
+    EXPECT(info_of_sizes(mixture).columns == 2);
     for (size_t i = 0; i < COUNT(samplers); ++i)
         for (uint64_t epoch = 0; epoch < 2; ++epoch) {
             const struct walked *const found = walk_ranks(&of, mixture, samplers[i], 2, epoch);
@@ -868,7 +868,7 @@ static void OversizeSample_OfALaterEpoch_IsRefusedAtOnce(void) {
         options.schedule_repeats = both;
         options.schedule_count = what == 1;
         sab_sizes *mixture = NULL;
-        EXPECT_OK(sab_mixture_flat_new(sizes, ids, 20, &options, &mixture));
+        EXPECT_OK(mixture_by_ids(sizes, ids, 20, &options, &mixture));
         sab_plan_options of_plan = budget(100);
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
         pack.capacities = one_count(100), pack.capacity_count = 1;
@@ -1143,9 +1143,9 @@ static void BadSources_AreNamed(void) {
     const int32_t numbers[] = {1, 2, 3};
     sab_sizes *const one = sizes_of(numbers, 3), *const empty = sizes_of(numbers, 0), *made = NULL,
                      *named = NULL, *pair = NULL;
-    EXPECT_OK(sab_sizes_named_new(one, "tokens", &named));
+    EXPECT_OK(named_sizes(one, "tokens", &named));
     const sab_sizes *const both[] = {one, one};
-    EXPECT_OK(sab_sizes_columns_new(both, 2, &pair));
+    EXPECT_OK(sab_sizes_columns_new(both, NULL, 2, &pair));
     const sab_sizes *const with_empty[] = {one, empty}, *const with_none[] = {one, NULL},
                            *const with_name[] = {one, named}, *const with_pair[] = {one, pair};
 #define REFUSED_OF(words, of, count) \
@@ -1160,15 +1160,18 @@ static void BadSources_AreNamed(void) {
     REFUSED_OF("sources = NULL: must be given", NULL, 2);
     EXPECT_FAILS(sab_mixture_new(both, 2, NULL, NULL), SAB_E_ARGUMENT, "sizes = NULL");
     const int64_t ids[] = {0, 4, 0}, negative[] = {0, 2, -7};
-    EXPECT_FAILS(sab_mixture_flat_new(one, negative, 3, NULL, &made), SAB_E_ARGUMENT,
-                 "ids[2] = -7: must be at least 0");
-    EXPECT_FAILS(sab_mixture_flat_new(one, ids, 2, NULL, &made), SAB_E_ARGUMENT,
-                 "count = 2: must be the number of samples, 3");
-    EXPECT_FAILS(sab_mixture_flat_new(one, NULL, 3, NULL, &made), SAB_E_ARGUMENT, "ids = NULL");
-    EXPECT_FAILS(sab_mixture_flat_new(NULL, ids, 3, NULL, &made), SAB_E_ARGUMENT, "sizes = NULL");
-    EXPECT_FAILS(sab_mixture_flat_new(empty, NULL, 0, NULL, &made), SAB_E_ARGUMENT,
-                 "count = 0: must be at least 1");
-    EXPECT_FAILS(sab_mixture_flat_new(one, ids, 3, NULL, NULL), SAB_E_ARGUMENT, "mixture = NULL");
+    EXPECT_FAILS(mixture_by_ids(one, negative, 3, NULL, &made), SAB_E_ARGUMENT,
+                 "options.ids[2] = -7: must be at least 0");
+    EXPECT_FAILS(mixture_by_ids(one, ids, 2, NULL, &made), SAB_E_ARGUMENT,
+                 "options.id_count = 2: must be the number of samples, 3");
+    EXPECT_FAILS(mixture_by_ids(one, NULL, 3, NULL, &made), SAB_E_ARGUMENT, "options.ids = NULL");
+    EXPECT_FAILS(mixture_by_ids(NULL, ids, 3, NULL, &made), SAB_E_ARGUMENT, "sources[0] = NULL");
+    EXPECT_FAILS(mixture_by_ids(empty, ids, 0, NULL, &made), SAB_E_ARGUMENT,
+                 "options.id_count = 0: must be at least 1");
+    sab_mixture_options by_ids = SAB_MIXTURE_OPTIONS_INIT;
+    by_ids.ids = ids, by_ids.id_count = 3;
+    EXPECT_FAILS(sab_mixture_new(both, 2, &by_ids, &made), SAB_E_ARGUMENT,
+                 "count = 2: must be 1 with options.ids");
     EXPECT(made == NULL);
     sab_sizes *const all[] = {one, empty, named, pair};
     for (size_t i = 0; i < COUNT(all); ++i) sab_sizes_free(all[i]);
@@ -1183,11 +1186,11 @@ static void TooManySources_AreRefused(void) {
         ids[i] = IDS - i;
     }
     sab_sizes *const sizes = sizes_of(numbers, IDS), *mixture = NULL;
-    EXPECT_FAILS(sab_mixture_flat_new(sizes, ids, IDS, NULL, &mixture), SAB_E_ARGUMENT,
-                 "ids[65535] = 1: is one source more than 65535");
+    EXPECT_FAILS(mixture_by_ids(sizes, ids, IDS, NULL, &mixture), SAB_E_ARGUMENT,
+                 "options.ids[65535] = 1: is one source more than 65535");
     ids[IDS - 1] = 2;
-    EXPECT_OK(sab_mixture_flat_new(sizes, ids, IDS, NULL, &mixture));
-    EXPECT(sab_mixture_source_count(mixture) == SAB_MAX_SOURCES);
+    EXPECT_OK(mixture_by_ids(sizes, ids, IDS, NULL, &mixture));
+    EXPECT(info_of_sizes(mixture).sources == SAB_MAX_SOURCES);
     sab_sizes_free(mixture);
     sab_sizes_free(sizes);
     free(numbers);
@@ -1202,7 +1205,7 @@ static void Questions_WithBadArguments_AreNamed(void) {
     small.struct_size = 3;
     uint32_t counts[34];
     size_t row = 7, number = 7;
-    EXPECT(sab_mixture_source_count(NULL) == 0 && sab_mixture_source_count(sizes) == 0);
+    EXPECT(info_of_sizes(sizes).sources == 0);
 #define REFUSED_CALL(words, call) EXPECT_FAILS(call, SAB_E_ARGUMENT, words)
     REFUSED_CALL("index = 3: must be below the number of sources, 3",
                  sab_mixture_get_source(mixture, 3, 0, &source));
@@ -1211,11 +1214,10 @@ static void Questions_WithBadArguments_AreNamed(void) {
     REFUSED_CALL("source = NULL", sab_mixture_get_source(mixture, 0, 0, NULL));
     REFUSED_CALL("source.struct_size = 3", sab_mixture_get_source(mixture, 0, 0, &small));
     REFUSED_CALL("index = 34: must be below the count, 34",
-                 sab_mixture_locate(mixture, 34, &number, &row));
-    REFUSED_CALL("sizes: are no mixture", sab_mixture_locate(sizes, 0, &number, &row));
-    REFUSED_CALL("sizes = NULL", sab_mixture_locate(NULL, 0, &number, &row));
-    REFUSED_CALL("source = NULL", sab_mixture_locate(mixture, 0, NULL, &row));
-    REFUSED_CALL("row = NULL", sab_mixture_locate(mixture, 0, &number, NULL));
+                 sab_sizes_locate(mixture, 34, &number, &row));
+    REFUSED_CALL("sizes = NULL", sab_sizes_locate(NULL, 0, &number, &row));
+    REFUSED_CALL("part = NULL", sab_sizes_locate(mixture, 0, NULL, &row));
+    REFUSED_CALL("row = NULL", sab_sizes_locate(mixture, 0, &number, NULL));
     EXPECT(row == 7 && number == 7);
     REFUSED_CALL("sizes: are no mixture", sab_mixture_get_counts(sizes, 0, counts, 10));
     REFUSED_CALL("sizes = NULL", sab_mixture_get_counts(NULL, 0, counts, 34));
@@ -1271,17 +1273,17 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
     const int64_t ids[90] = {0};
     const char words[] = "is a mixture: must be the sizes of one data set";
     REFUSED_CALL("parts[1]: is a mixture", sab_sizes_join_new(both, 2, &made));
-    REFUSED_CALL("columns[0]: is a mixture", sab_sizes_columns_new(only, 1, &made));
-    REFUSED_CALL(words, sab_sizes_named_new(mixture, "tokens", &made));
+    REFUSED_CALL("columns[0]: is a mixture", sab_sizes_columns_new(only, NULL, 1, &made));
+    REFUSED_CALL(words, named_sizes(mixture, "tokens", &made));
     REFUSED_CALL("sources[1]: is a mixture", sab_mixture_new(both, 2, NULL, &made));
-    REFUSED_CALL(words, sab_mixture_flat_new(mixture, ids, 90, NULL, &made));
+    REFUSED_CALL(words, mixture_by_ids(mixture, ids, 90, NULL, &made));
     sab_sampler *sampler = NULL;
     const sab_bagua_options bagua = SAB_BAGUA_OPTIONS_INIT;
     sab_bagua_options batches = bagua;
     batches.limit = 100;
     REFUSED_CALL(words, sab_ordered_sampler_new(NULL, 90, mixture, 200, NULL, &sampler));
     REFUSED_CALL(words, sab_bagua_sampler_new(mixture, &bagua, NULL, &sampler));
-    REFUSED_CALL(words, sab_bagua_batch_sampler_new(mixture, &batches, NULL, &sampler));
+    REFUSED_CALL(words, sab_bagua_sampler_new(mixture, &batches, NULL, &sampler));
     int64_t boundaries[51], counts[50];
     size_t count = 0;
     REFUSED_CALL(words, sab_bionemo_create_buckets(mixture, 10, 5, boundaries, counts, 50, &count));

@@ -288,7 +288,8 @@ static void Bins_AreThoseOfATextbook(void) {
         const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
         sab_packed_options pack = into(1 + drawn() % 200);
         pack.method = round % 3;
-        pack.window = 1 + drawn() % 20;
+        const uint64_t window = 1 + drawn() % 20;
+        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
         pack.max_sequences = round % 2 == 0 ? 0 : 1 + drawn() % 8;
         draw_lengths(numbers, count, 1 + drawn() % (uint32_t)pack.capacities[0]);
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
@@ -369,7 +370,8 @@ static void Epoch_HasEverySampleOnceOverAllRanks(void) {
         sab_packed_options pack = into(1 + drawn() % 300);
         pack.method = round % 3;
         pack.split = round % 2;
-        pack.window = 1 + drawn() % 20;
+        const uint64_t window = 1 + drawn() % 20;
+        if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
         pack.max_sequences = round % 4 == 3 ? 1 + drawn() % 5 : 0;
         const size_t count = 1 + drawn() % 1000;
         draw_lengths(numbers, count, pack.split ? 900 : (uint32_t)pack.capacities[0]);
@@ -805,7 +807,7 @@ static void Rows_KeepTheCapacityOfEachColumn(void) {
     sab_sizes *parts[2], *sizes = NULL;
     EXPECT_OK(sab_sizes_new(images, PAIRS, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_new(tokens, PAIRS, SAB_INT32, NULL, &parts[1]));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
     const uint64_t capacities[] = {20, 1500}, zero[] = {20, 0};
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacities = capacities;
@@ -896,7 +898,7 @@ static void Rows_OfSamplesThatFitTogether_AreOne(void) {
             }
         sab_sizes *parts[] = {sizes_of(numbers[0], count), sizes_of(numbers[1], count)};
         sab_sizes *sizes = NULL;
-        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
         const uint64_t all[] = {(uint64_t)sums[0], (uint64_t)sums[1]},
                        more[] = {(uint64_t)(1.5 * sums[0]), (uint64_t)(1.05 * sums[1])},
                        half[] = {(uint64_t)fmax(10000, 0.55 * sums[0]), (uint64_t)(0.6 * sums[1])};
@@ -953,7 +955,7 @@ static void Rows_GiveMatesThatSeldomMeetAgain(void) {
     sab_sizes *parts[2], *sizes = NULL;
     EXPECT_OK(sab_sizes_new(images, MATES, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_new(tokens, MATES, SAB_INT32, NULL, &parts[1]));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &sizes));
     const uint64_t capacities[] = {20, 1500};
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacities = capacities;

@@ -304,13 +304,7 @@ static void SeveralBudgets_AllHold(void) {
     sab_bucket bucket = SAB_BUCKET_INIT;
     EXPECT_OK(sab_plan_get_bucket(plan, 1, &bucket));
     EXPECT(bucket.cost == 10); /* by the first budget */
-    double limits[2] = {0, 0};
-    for (size_t i = 0; i < 2; ++i) EXPECT_OK(sab_plan_get_budget(plan, i, &limits[i]));
-    EXPECT(limits[0] == 20 && limits[1] == 100);
-    EXPECT_FAILS(sab_plan_get_budget(plan, 2, limits), SAB_E_ARGUMENT,
-                 "index = 2: must be below the number of budgets, 2");
-    EXPECT_FAILS(sab_plan_get_budget(plan, 0, NULL), SAB_E_ARGUMENT, "limit = NULL");
-    EXPECT_FAILS(sab_plan_get_budget(NULL, 0, limits), SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT(info_of(plan).limits[0] == 20 && info_of(plan).limits[1] == 100);
     sab_plan_free(plan);
     sab_cost_free(squares);
 }
@@ -362,13 +356,23 @@ static void SavedPlan_KeepsItsBudgets(void) {
     EXPECT(memcmp(&states[0], &states[1], sizeof states[0]) == 0);
 }
 
-static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
+static void SizeZero_CostsWhatTheCostOfLengthZeroIs(void) {
     const int32_t numbers[] = {0, 0, 0, 0, 0, 4, 8}, zeros[] = {0, 0, 0, 0, 0};
     const double boundaries[] = {0, 1, 9};
     const sab_plan_options options = bounded(boundaries, 3, 8);
-    EXPECT_BUCKETS(numbers, &options, "0..0 n5 b2 x3; 4..8 n2 b1 x2"); /* as if they were 4 long */
-    const sab_plan_options ones = bounded(boundaries, 2, 2);
-    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3"); /* as if they were 1 long */
+    EXPECT_BUCKETS(numbers, &options, "0..0 n5 b7 x1; 4..8 n2 b1 x2");
+    sab_plan_options ones = bounded(boundaries, 2, 2);
+    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b5 x1");
+    ones.max_batch_size = 2; /* a sample without a size is a sample */
+    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3");
+    /* Of a constant of 1, and 3 for each sample, whatever its length. */
+    const sab_cost_term terms[] = {{1, 0, POWERS(0)}, {3, 1, POWERS(0)}, {1, 1, POWERS(1)}};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, 3, &cost));
+    const sab_budget budget_of_terms = {cost, 10, {0}};
+    const sab_plan_options rows = {sizeof rows, .budgets = &budget_of_terms, .budget_count = 1};
+    EXPECT_BUCKETS(zeros, &rows, "0..0 n5 b3 x2");
+    sab_cost_free(cost);
 }
 
 static void Tails_AreKeptDroppedOrFilled(void) {
@@ -732,9 +736,9 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT_FAILS(sab_plan_write(plan, image, size - 1, &needed), SAB_E_ARGUMENT, "capacity = ");
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
-    image[12] = 10;
+    image[12] = 11;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
-                 "version is 10, this library reads 9");
+                 "version is 11, this library reads 10");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
@@ -1177,6 +1181,10 @@ static void Plan_SaysWhatItHolds(void) {
     EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
            report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
     EXPECT(report.shapes == 2 && report.meet_again == 1 && report.partners == 1);
+    const sab_sampler_options beyond = ranks(3, 2);
+    EXPECT_FAILS(sab_plan_get_report(plan, &beyond, NULL, &report), SAB_E_ARGUMENT,
+                 "sampler.rank = 3: must be below the world size, 2");
+    EXPECT(strcmp(sab_last_error_argument(), "sampler.rank") == 0);
     EXPECT_FAILS(sab_plan_get_report(plan, NULL, a_progress(stop_at_half, NULL), &report),
                  SAB_E_CANCELLED, "code 55");
     sab_plan_free(plan);
@@ -1225,6 +1233,8 @@ static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
     EXPECT_OK(sab_plan_write(plan, image, size, &size));
     EXPECT_OK(sab_plan_bytes_new(image, size, &again));
     EXPECT_OK(sab_plan_get_info(again, &other));
+    EXPECT(*info.limits == 9 && *other.limits == 9);
+    other.limits = info.limits;
     EXPECT(memcmp(&info, &other, sizeof info) == 0);
     sab_plan_free(again);
     for (size_t shorter = 0; shorter < size; ++shorter)
@@ -1271,23 +1281,24 @@ struct section {
     size_t offset;
 };
 
-static void find_sections(const unsigned char *image, size_t size, struct section sections[9]) {
-    uint64_t numbers[6]; /* budgets, terms, distinct sizes, buckets, runs, samples */
+static void find_sections(const unsigned char *image, size_t size, struct section sections[10]) {
+    uint64_t numbers[7]; /* budgets, terms, distinct sizes, buckets, runs, shared runs, samples */
     memcpy(numbers, image + 32, sizeof numbers);
     const uint64_t bytes[] = {72,
                               numbers[0] * 16,
                               numbers[1] * 48,
                               numbers[3] * 56,
                               numbers[3] * 48,
+                              numbers[5] * 24,
                               numbers[2] * 8,
                               (numbers[2] + 1) * 4,
-                              numbers[5] * 4,
+                              numbers[6] * 4,
                               8};
-    const char *const names[] = {"columns",       "budgets", "cost terms",
-                                 "buckets",       "lengths", "distinct sizes",
-                                 "first offsets", "order",   "page checksums"};
-    size_t offset = 336;
-    for (int i = 0; i < 9; offset += bytes[i++]) {
+    const char *const names[] = {"columns", "budgets",       "cost terms",     "buckets",
+                                 "lengths", "shared runs",   "distinct sizes", "first offsets",
+                                 "order",   "page checksums"};
+    size_t offset = 352;
+    for (int i = 0; i < 10; offset += bytes[i++]) {
         sections[i].name = names[i];
         sections[i].offset = offset;
     }
@@ -1327,7 +1338,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
     EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
     unsigned char *const image = malloc(size);
     EXPECT_OK(sab_plan_write(plan, image, size, &size));
-    struct section sections[9];
+    struct section sections[10];
     find_sections(image, size, sections);
     char path[] = "/tmp/sab_test_XXXXXX";
     close(mkstemp(path));
@@ -1335,12 +1346,12 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
     write_file(path, image, size);
     EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, "header is damaged");
     image[64] ^= 1;
-    for (int i = 0; i < 9; ++i) {
+    for (int i = 0; i < 10; ++i) {
         unsigned char *const byte = image + sections[i].offset + 3;
         *byte ^= 0x80; /* makes numbers of 4 bytes large, and numbers of 8 bytes a little other */
         write_file(path, image, size);
         char message[64] = "do not have their checksum"; /* a page, whose bytes are named */
-        if (i < 5 || i == 8)
+        if (i < 6 || i == 9)
             snprintf(message, sizeof message, "section \"%s\" is damaged", sections[i].name);
         if (i < 3) {
             EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, message);
@@ -1349,7 +1360,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
             EXPECT_FAILS(sab_plan_check(opened), SAB_E_FORMAT, message);
             EXPECT_FAILS(sab_plan_copy_new(opened, &copy), SAB_E_FORMAT, message);
         }
-        if (i == 3 || i == 4) {
+        if (i >= 3 && i < 6) {
             fails_without_buckets(opened, message);
 #ifndef _WIN32
             *byte ^= 0x80;
@@ -1358,7 +1369,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
             *byte ^= 0x80;
 #endif
             sab_plan_free(opened);
-        } else if (i >= 5) {
+        } else if (i >= 6) {
             sab_sampler *const sampler = rank_of(opened, 0, 1);
             sab_batch batch = SAB_BATCH_INIT;
             EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_FORMAT,
@@ -1418,7 +1429,7 @@ static sab_plan *plan_of_pages(bool has_few_sizes, size_t columns) {
                                           : 1 + fmod((double)i * 0.618034 + (double)j, 9);
         EXPECT_OK(sab_sizes_new(numbers[j], MANY, SAB_FLOAT64, NULL, &sizes[j]));
     }
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)sizes, columns, &all));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)sizes, NULL, columns, &all));
     const sab_plan_options options = budget(200);
     EXPECT_OK(sab_plan_new(all, &options, &plan));
     for (size_t j = 0; j < columns; ++j) sab_sizes_free(sizes[j]);
@@ -1437,7 +1448,7 @@ static void DamagedByte_OfAMappedPlan_ChangesNoBatch(void) {
         EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
         unsigned char *const image = malloc(size);
         EXPECT_OK(sab_plan_write(plan, image, size, &size));
-        for (size_t at = 336, step = 1; at < size; at += step = (step * 5 + 3) % 2003) {
+        for (size_t at = 352, step = 1; at < size; at += step = (step * 5 + 3) % 2003) {
             image[at] ^= 1;
             write_file(path, image, size);
             image[at] ^= 1;
@@ -1479,7 +1490,7 @@ int main(void) {
     RUN(Cost_DecidesWhatTheBudgetPaysFor);
     RUN(SeveralBudgets_AllHold);
     RUN(SavedPlan_KeepsItsBudgets);
-    RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
+    RUN(SizeZero_CostsWhatTheCostOfLengthZeroIs);
     RUN(Tails_AreKeptDroppedOrFilled);
     RUN(TailDrop_OfAllSamples_IsRefused);
     RUN(TailDrop_LeavesOthersOutInEachEpoch);

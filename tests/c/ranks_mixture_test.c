@@ -71,7 +71,7 @@ static void all_fail(job *jobs, uint64_t world_size, sab_status status, const ch
 /* The mixture of the samples of all shards. */
 static sab_sizes *whole_mixture(const sab_mixture_options *options) {
     sab_sizes *plain = sizes_of(sizes, SAMPLES), *mixture = NULL;
-    EXPECT_OK(sab_mixture_flat_new(plain, ids, SAMPLES, options, &mixture));
+    EXPECT_OK(mixture_by_ids(plain, ids, SAMPLES, options, &mixture));
     sab_sizes_free(plain);
     return mixture;
 }
@@ -239,8 +239,8 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
     sab_mixture_options options = mixture_of(repeats);
     options.all_sources = all;
     options.all_source_count = SOURCES;
-    EXPECT_OK(sab_mixture_flat_new(plain, of, 2, &options, &mixture));
-    EXPECT(sab_mixture_source_count(mixture) == SOURCES);
+    EXPECT_OK(mixture_by_ids(plain, of, 2, &options, &mixture));
+    EXPECT(info_of_sizes(mixture).sources == SOURCES);
     sab_mixture_source source = SAB_MIXTURE_SOURCE_INIT;
     EXPECT_OK(sab_mixture_get_source(mixture, 2, 0, &source));
     EXPECT(source.id == 7 && source.samples == 1 && source.repeat == 0);
@@ -270,21 +270,21 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
                  "options.all_source_count = 3: must be the number of sources, 2");
     options.repeat_count = 0;
     options.all_source_count = 2;
-    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
-                 "ids[1] = 7: must be one of options.all_sources");
+    EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.ids[1] = 7: must be one of options.all_sources");
     options.all_sources = unordered;
-    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+    EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.all_sources[1] = 1: must be at least 0, and above the one before");
     options.all_sources = negative;
     options.all_source_count = 1;
-    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+    EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.all_sources[0] = -1");
     options.all_sources = NULL;
-    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+    EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.all_sources = NULL: must be given");
     options.all_source_count = 65536;
     options.all_sources = all;
-    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+    EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.all_source_count = 65536: must be at most 65535");
     sab_sizes_free(mixture);
     sab_sizes_free(none);
@@ -484,7 +484,7 @@ static void what_no_rank_gave_is_refused(void) {
     const int32_t few[4] = {1, 2, 3, 3};
     const int64_t of[4] = {0, 1, 2, 2};
     sab_sizes *plain = sizes_of(few, 4), *mixture = NULL;
-    EXPECT_OK(sab_mixture_flat_new(plain, of, 4, NULL, &mixture));
+    EXPECT_OK(mixture_by_ids(plain, of, 4, NULL, &mixture));
     const sab_plan_options plan = budget(10);
     const sab_sampler_options options = ranks(0, 2);
     sab_sampler *sampler = NULL;

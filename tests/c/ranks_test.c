@@ -397,6 +397,30 @@ static void what_no_rank_gave_is_refused(void) {
     sab_plan_free(whole);
 }
 
+static void options_that_shards_do_not_use_are_refused(void) {
+    const int32_t three[3] = {1, 2, 3};
+    sab_sizes *sizes = sizes_of(three, 3);
+    sab_plan_options plan = budget(10);
+    sab_sampler_options options = ranks(0, 2);
+    sab_sampler *sampler = NULL;
+    liar honest = {0, -1, 0, 0};
+#define REFUSED(words)                                                                    \
+    EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &honest, &sampler), \
+                 SAB_E_ARGUMENT, words)
+    options.costliest_first = 3;
+    REFUSED("options.costliest_first = 3: must be 0");
+    options = ranks(0, 2);
+    options.last_step = SAB_LAST_STEP_DROP;
+    REFUSED("options.last_step = 1: must be SAB_LAST_STEP_SPLIT (0)");
+    options = ranks(0, 2);
+    plan.padding_target = 1.5; /* what breaks a rule is named as the parameter of this function */
+    REFUSED("plan.padding_target = 1.5");
+    plan = budget(2);
+    REFUSED("Set plan.oversize to SAB_OVERSIZE_SKIP");
+#undef REFUSED
+    sab_sizes_free(sizes);
+}
+
 int main(void) {
     RUN(the_environment);
     RUN(meshes);
@@ -406,5 +430,6 @@ int main(void) {
     RUN(a_state_belongs_to_its_shards);
     RUN(ranks_that_disagree);
     RUN(what_no_rank_gave_is_refused);
+    RUN(options_that_shards_do_not_use_are_refused);
     return finish();
 }

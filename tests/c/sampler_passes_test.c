@@ -299,7 +299,7 @@ static void Begin_ThatFails_ChangesNothing(void) {
     balancing.make_batches = fails_in_epoch_one;
     balancing.make_batches_ctx = &fails;
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, NULL, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, NULL, &sampler));
     rest(sampler);
     fails = 1;
     sab_batch batch = SAB_BATCH_INIT;

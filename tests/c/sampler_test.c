@@ -160,7 +160,8 @@ static void DropOfAllBatches_IsRefused(void) {
     EXPECT(leaves_nothing(sab_balanced_sampler_new(sizes, &balanced, &alone, &sampler)));
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
     alone.world_size = 5;
-    EXPECT(leaves_nothing(sab_plan_get_report(plan, &alone, NULL, &report)));
+    EXPECT_FAILS(sab_plan_get_report(plan, &alone, NULL, &report), SAB_E_ARGUMENT,
+                 "sampler.last_step = SAB_LAST_STEP_DROP: must leave");
     sab_sizes_free(sizes);
     sab_plan_free(plan);
 }
@@ -218,7 +219,7 @@ static void RanksOfOneStep_CostNearlyTheSame(void) {
     for (int by_budget = 0; by_budget <= 1; ++by_budget) {
         sab_plan_options options = budget(300);
         if (!by_budget) { /* batches of eight cost from 8 to 776 */
-            options.budget_count = 0;
+            options.budget_count = 0, options.budgets = NULL;
             options.batch_sizes = &eight;
             options.batch_size_count = 1;
         }
@@ -493,6 +494,8 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     changed.bytes[4] = 4;
     EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT,
                  "has version 4, this library reads 6");
+    changed.bytes[4] = 0, changed.bytes[7] = 6;
+    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "another byte order");
     sab_sampler *costliest = NULL;
     EXPECT_OK(sab_costliest_sampler_new(plan, 2, &costliest));
     EXPECT_FAILS(restore_state(costliest, &state), SAB_E_MISMATCH,

@@ -60,12 +60,12 @@ static void expect_read(struct ArrowArray array, const struct ArrowSchema *schem
     EXPECT(array.release == NULL && sab_sizes_count(sizes) == count);
     for (size_t i = 0; i < count; ++i) {
         double value = -1;
-        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT_OK(sab_sizes_get(sizes, i, 1, &value));
         EXPECT(value == expected[i]);
     }
     double values[64];
     EXPECT(count <= COUNT(values));
-    EXPECT_OK(sab_sizes_values(sizes, 0, 0, count, values));
+    EXPECT_OK(sab_sizes_get(sizes, 0, count, values));
     EXPECT(count == 0 || memcmp(values, expected, count * sizeof *values) == 0);
     EXPECT_OK(sab_ordered_sampler_new(NULL, count, sizes, 1e18, NULL, &sampler));
     sab_sizes_free(sizes);
@@ -524,7 +524,7 @@ static void Arrays_ThatAreDamaged_AreRefused(void) {
     sab_sizes *made = NULL;
     double value = 0;
     EXPECT_OK(sab_sizes_arrow_new(&negative_sizes, &view, NULL, NULL, &made));
-    EXPECT_FAILS(sab_sizes_get(made, 1, &value), SAB_E_ARGUMENT, "sizes[1] = -2");
+    EXPECT_FAILS(sab_sizes_get(made, 1, 1, &value), SAB_E_ARGUMENT, "sizes[1] = -2");
     sab_sizes_free(made);
     struct tree tree;
     make_tree(&tree);
@@ -724,14 +724,14 @@ static void Stream_Arrays_FollowOneAnother(void) {
     sab_sizes *sizes = NULL, *joined = NULL;
     EXPECT_OK(sab_sizes_arrow_stream_new(&stream, NULL, NULL, &sizes));
     EXPECT(stream.release == NULL && released_streams == 0);
-    EXPECT(strcmp(sab_sizes_description(sizes), "Arrow string: 7 texts") == 0);
+    EXPECT(strcmp(info_of_sizes(sizes).description, "Arrow string: 7 texts") == 0);
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const[]){sizes, sizes}, 2, &joined));
     sab_sizes_free(sizes);
     EXPECT(released_arrays == 1 && released_streams == 0); /* the empty one */
     const double expected[] = {9, 3, 9, 3, 0, 5, 9};
     for (size_t i = 0; i < 14; ++i) {
         double value = -1;
-        EXPECT_OK(sab_sizes_get(joined, i, &value));
+        EXPECT_OK(sab_sizes_get(joined, i, 1, &value));
         EXPECT(value == expected[i % 7]);
     }
     sab_sizes_free(joined);
@@ -795,21 +795,21 @@ static void Descriptions_NameTypeAndColumn(void) {
     make_tree(&tree);
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_arrow_new(&tree.array, &tree.schema, "audio.frames", NULL, &sizes));
-    EXPECT(strcmp(sab_sizes_description(sizes), "Arrow int32 column \"audio.frames\": 2 sizes") ==
-           0);
+    EXPECT(strcmp(info_of_sizes(sizes).description,
+                  "Arrow int32 column \"audio.frames\": 2 sizes") == 0);
     sab_sizes_free(sizes);
     const sab_sizes_arrow_options words = reading(SAB_NULLS_REFUSE, SAB_TEXT_WORDS);
     struct ArrowSchema text = type("u", NULL), indices = type("i", NULL);
     struct ArrowArray array = ARRAY(4, NULL, offsets32, texts);
     EXPECT_OK(sab_sizes_arrow_new(&array, &text, NULL, &words, &sizes));
-    EXPECT(strcmp(sab_sizes_description(sizes), "Arrow string: words of 4 texts") == 0);
+    EXPECT(strcmp(info_of_sizes(sizes).description, "Arrow string: words of 4 texts") == 0);
     sab_sizes_free(sizes);
     struct ArrowArray elements = ARRAY(4, NULL, offsets32, texts);
     array = ARRAY(1, NULL, offsets32);
     array.dictionary = &elements;
     indices.dictionary = &text;
     EXPECT_OK(sab_sizes_arrow_new(&array, &indices, NULL, NULL, &sizes));
-    EXPECT(strcmp(sab_sizes_description(sizes), "Arrow dictionary of string: 1 text") == 0);
+    EXPECT(strcmp(info_of_sizes(sizes).description, "Arrow dictionary of string: 1 text") == 0);
     sab_sizes_free(sizes);
 }
 

@@ -16,20 +16,20 @@ static void Sizes_OfEveryTypeAndStride_AreRead(void) {
         sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;                \
         strided.stride = -2 * (int64_t)sizeof(type);                       \
         EXPECT_OK(sab_sizes_new(numbers + 5, 3, dtype, &strided, &sizes)); \
-        EXPECT_OK(sab_sizes_get(sizes, 2, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 2, 1, &value));                     \
         EXPECT(value == 2 && sab_sizes_count(sizes) == 3);                 \
         sab_sizes_free(sizes);                                             \
         strided.stride = 0;                                                \
         strided.copy = 1;                                                  \
         EXPECT_OK(sab_sizes_new(numbers, 6, dtype, &strided, &sizes));     \
         numbers[3] = 9;                                                    \
-        EXPECT_OK(sab_sizes_get(sizes, 3, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 3, 1, &value));                     \
         EXPECT(value == 4);                                                \
         sab_sizes_free(sizes);                                             \
         unsigned char bytes[1 + 2 * sizeof(type)];                         \
         memcpy(bytes + 1, numbers, 2 * sizeof(type)); /* not aligned */    \
         EXPECT_OK(sab_sizes_new(bytes + 1, 2, dtype, NULL, &sizes));       \
-        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                        \
+        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                     \
         EXPECT(value == 2);                                                \
         sab_sizes_free(sizes);                                             \
     } while (0)
@@ -63,7 +63,7 @@ static void Sizes_ThatBreakARule_AreRefused(void) {
         EXPECT_OK(sab_sizes_new(numbers, 2, SAB_FLOAT64, NULL, &sizes));
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, bad[i].words);
         EXPECT(plan == NULL);
-        EXPECT_FAILS(sab_sizes_get(sizes, 1, &value), SAB_E_ARGUMENT, bad[i].words);
+        EXPECT_FAILS(sab_sizes_get(sizes, 1, 1, &value), SAB_E_ARGUMENT, bad[i].words);
         sab_sizes_free(sizes);
     }
     const int8_t negative[] = {1, -128};
@@ -95,9 +95,9 @@ static void Sizes_BadArguments_AreNamed(void) {
     options.copy = 2;
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "copy = 2");
     EXPECT_OK(sab_sizes_new(&one, 1, SAB_INT32, NULL, &sizes));
-    EXPECT_FAILS(sab_sizes_get(sizes, 1, &value), SAB_E_ARGUMENT, "index = 1");
-    EXPECT_FAILS(sab_sizes_get(sizes, 0, NULL), SAB_E_ARGUMENT, "size = NULL");
-    EXPECT_FAILS(sab_sizes_get(NULL, 0, &value), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_sizes_get(sizes, 1, 1, &value), SAB_E_ARGUMENT, "first = 1");
+    EXPECT_FAILS(sab_sizes_get(sizes, 0, 1, NULL), SAB_E_ARGUMENT, "values = NULL");
+    EXPECT_FAILS(sab_sizes_get(NULL, 0, 1, &value), SAB_E_ARGUMENT, "sizes = NULL");
     sab_sizes_free(sizes);
     sab_sizes_free(NULL);
 }
@@ -162,9 +162,9 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
         sab_sizes *sizes = NULL;                                                                 \
         double value = 0;                                                                        \
         EXPECT_OK(sab_sizes_new(numbers, 3, dtype, NULL, &sizes));                               \
-        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                                              \
+        EXPECT_OK(sab_sizes_get(sizes, 1, 1, &value));                                           \
         EXPECT(value == (double)(largest));                                                      \
-        EXPECT_FAILS(sab_sizes_get(sizes, 2, &value), SAB_E_ARGUMENT, "sizes[2] = " words);      \
+        EXPECT_FAILS(sab_sizes_get(sizes, 2, 1, &value), SAB_E_ARGUMENT, "sizes[2] = " words);   \
         sab_plan *plan = NULL;                                                                   \
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
@@ -201,7 +201,7 @@ static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
     sab_sizes *sizes = NULL;
     const double minus_zero = -0.0;
     EXPECT_OK(sab_sizes_new(&minus_zero, 1, SAB_FLOAT64, NULL, &sizes));
-    EXPECT_OK(sab_sizes_get(sizes, 0, &value)); /* a zero like any other */
+    EXPECT_OK(sab_sizes_get(sizes, 0, 1, &value)); /* a zero like any other */
     EXPECT(value == 0 && !signbit(value));
     sab_sizes_free(sizes);
     const uint8_t full[] = {255};
@@ -215,7 +215,7 @@ static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
         {full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
     for (size_t i = 0; i < COUNT(unsigned_types); ++i) {
         EXPECT_OK(sab_sizes_new(unsigned_types[i].data, 1, unsigned_types[i].dtype, NULL, &sizes));
-        EXPECT_OK(sab_sizes_get(sizes, 0, &value));
+        EXPECT_OK(sab_sizes_get(sizes, 0, 1, &value));
         EXPECT(value == unsigned_types[i].value);
         sab_sizes_free(sizes);
     }
@@ -238,7 +238,7 @@ static void Sizes_AsAFieldOfRecords_AreReadInPlace(void) {
     EXPECT_OK(sab_sizes_new((char *)records + 3, 5, SAB_FLOAT32, &options, &sizes));
     double value = 0;
     for (size_t i = 0; i < 5; ++i) {
-        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT_OK(sab_sizes_get(sizes, i, 1, &value));
         EXPECT(value == 0.5 * (double)(i + 1));
     }
     const sab_plan_options by_seconds = budget(3);
@@ -301,7 +301,7 @@ static void Sizes_Joined_AreThoseOfTheirPartsInOrder(void) {
     const double expected[] = {1, 2, 3, 4, 5, 1099511627776.0, 1099511627776.0};
     for (size_t i = 0; i < COUNT(expected); ++i) {
         double value = 0;
-        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT_OK(sab_sizes_get(sizes, i, 1, &value));
         EXPECT(value == expected[i]);
     }
     const struct {
@@ -330,12 +330,12 @@ static void Values_OfEveryRange_AreTheSizesOneByOne(void) {
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, COUNT(parts), &sizes));
     for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
     double expected[count];
-    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_sizes_get(sizes, i, &expected[i]));
+    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_sizes_get(sizes, i, 1, &expected[i]));
     for (size_t first = 0; first <= count; ++first)
         for (size_t some = 0; first + some <= count; ++some) {
             double values[count + 1];
             for (size_t i = 0; i <= count; ++i) values[i] = -7;
-            EXPECT_OK(sab_sizes_values(sizes, 0, first, some, some > 0 ? values : NULL));
+            EXPECT_OK(sab_sizes_get(sizes, first, some, some > 0 ? values : NULL));
             EXPECT(memcmp(values, expected + first, some * sizeof *values) == 0);
             EXPECT(values[some] == -7);
         }
@@ -348,12 +348,12 @@ static void Values_OfABrokenSize_NameItAndWriteNothing(void) {
     EXPECT_OK(sab_sizes_new(numbers, 3, SAB_FLOAT64, NULL, &parts[1]));
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes));
     double values[5] = {-7, -7, -7, -7, -7};
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, 0, 5, values), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sizes_get(sizes, 0, 5, values), SAB_E_ARGUMENT,
                  "sizes[3] = nan: must be a number");
     for (size_t i = 0; i < COUNT(values); ++i) EXPECT(values[i] == -7);
-    EXPECT_OK(sab_sizes_values(sizes, 0, 0, 3, values));
+    EXPECT_OK(sab_sizes_get(sizes, 0, 3, values));
     EXPECT(values[0] == 1 && values[1] == 2 && values[2] == 3 && values[3] == -7);
-    EXPECT_OK(sab_sizes_values(sizes, 0, 4, 1, values));
+    EXPECT_OK(sab_sizes_get(sizes, 4, 1, values));
     EXPECT(values[0] == 5);
     sab_sizes_free(sizes);
     for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
@@ -363,19 +363,19 @@ static void Values_OutOfRange_AreRefused(void) {
     const int32_t numbers[] = {1, 2, 3};
     sab_sizes *sizes = sizes_of(numbers, 3), *none = sizes_of(numbers, 0);
     double values[4] = {-7};
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, 4, 0, values), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sizes_get(sizes, 4, 0, values), SAB_E_ARGUMENT,
                  "first = 4: must be at most the count, 3");
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, 0, 4, values), SAB_E_ARGUMENT,
-                 "count = 4: must be at most the sizes from first on, 3");
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, 3, 1, values), SAB_E_ARGUMENT,
-                 "count = 1: must be at most the sizes from first on, 0");
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, 1, SIZE_MAX, values), SAB_E_ARGUMENT,
-                 "must be at most the sizes from first on, 2");
-    EXPECT_FAILS(sab_sizes_values(sizes, 0, SIZE_MAX, 2, values), SAB_E_ARGUMENT,
-                 "must be at most the count, 3");
-    EXPECT_FAILS(sab_sizes_values(none, 0, 0, 1, values), SAB_E_ARGUMENT, "count = 1");
-    EXPECT_OK(sab_sizes_values(none, 0, 0, 0, NULL));
-    EXPECT_OK(sab_sizes_values(sizes, 0, 3, 0, NULL));
+    EXPECT_FAILS(sab_sizes_get(sizes, 0, 4, values), SAB_E_ARGUMENT,
+                 "count = 4: must be at most the samples from first on, 3");
+    EXPECT_FAILS(sab_sizes_get(sizes, 3, 1, values), SAB_E_ARGUMENT,
+                 "first = 3: must be below the count, 3");
+    EXPECT_FAILS(sab_sizes_get(sizes, 1, SIZE_MAX, values), SAB_E_ARGUMENT,
+                 "must be at most the samples from first on, 2");
+    EXPECT_FAILS(sab_sizes_get(sizes, SIZE_MAX, 2, values), SAB_E_ARGUMENT,
+                 "must be below the count, 3");
+    EXPECT_FAILS(sab_sizes_get(none, 0, 1, values), SAB_E_ARGUMENT, "first = 0");
+    EXPECT_OK(sab_sizes_get(none, 0, 0, NULL));
+    EXPECT_OK(sab_sizes_get(sizes, 3, 0, NULL));
     EXPECT(values[0] == -7);
     sab_sizes_free(sizes);
     sab_sizes_free(none);
@@ -427,7 +427,7 @@ static void Sizes_JoinedOfManyBlocks_AreReadInFull(void) {
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)twice, 2, &sizes));
     static double values[2 * count];
-    EXPECT_OK(sab_sizes_values(sizes, 0, 1, 2 * count - 1, values));
+    EXPECT_OK(sab_sizes_get(sizes, 1, 2 * count - 1, values));
     for (size_t i = 1; i < 2 * count; ++i) EXPECT(values[i - 1] == (double)(i % count));
     sab_sizes_free(sizes);
     sab_sizes_free(part);
@@ -443,7 +443,7 @@ static void Sizes_JoinedThatBreakARule_AreNamedByTheirIndex(void) {
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes));
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
                  "sizes[4] = -0.5: must not be negative");
-    EXPECT_FAILS(sab_sizes_get(sizes, 4, &value), SAB_E_ARGUMENT, "sizes[4] = -0.5");
+    EXPECT_FAILS(sab_sizes_get(sizes, 4, 1, &value), SAB_E_ARGUMENT, "sizes[4] = -0.5");
     sab_bagua_options complexity = SAB_BAGUA_OPTIONS_INIT;
     sab_sampler *sampler = NULL;
     EXPECT_FAILS(sab_bagua_sampler_new(sizes, &complexity, NULL, &sampler), SAB_E_ARGUMENT,
@@ -485,11 +485,12 @@ static void Sizes_Descriptions_SayWhatWasRead(void) {
     sab_sizes *parts[2] = {NULL}, *joined = NULL;
     EXPECT_OK(sab_sizes_new(&one, 1234567, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_callback_new(1, any_size, NULL, NULL, &parts[1]));
-    EXPECT(strcmp(sab_sizes_description(parts[0]), "array of int32: 1,234,567 sizes") == 0);
-    EXPECT(strcmp(sab_sizes_description(parts[1]), "callback: 1 size") == 0);
+    EXPECT(strcmp(info_of_sizes(parts[0]).description, "array of int32: 1,234,567 sizes") == 0);
+    EXPECT(strcmp(info_of_sizes(parts[1]).description, "callback: 1 size") == 0);
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &joined));
-    EXPECT(strcmp(sab_sizes_description(joined), "2 parts: 1,234,568 sizes") == 0);
-    EXPECT(strcmp(sab_sizes_description(NULL), "") == 0);
+    EXPECT(strcmp(info_of_sizes(joined).description, "2 parts: 1,234,568 sizes") == 0);
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    EXPECT_FAILS(sab_sizes_get_info(NULL, &info), SAB_E_ARGUMENT, "sizes = NULL");
     sab_sizes_free(parts[0]);
     sab_sizes_free(parts[1]);
     sab_sizes_free(joined);
@@ -497,7 +498,7 @@ static void Sizes_Descriptions_SayWhatWasRead(void) {
 
 static sab_sizes *named(const sab_sizes *sizes, const char *name) {
     sab_sizes *made = NULL;
-    EXPECT_OK(sab_sizes_named_new(sizes, name, &made));
+    EXPECT_OK(named_sizes(sizes, name, &made));
     return made;
 }
 
@@ -507,34 +508,30 @@ static void Sizes_OfSeveralColumns_GiveOneNumberEach(void) {
     sab_sizes *parts[] = {NULL, NULL}, *columns = NULL, *twice = NULL;
     EXPECT_OK(sab_sizes_new(source, 3, SAB_INT32, NULL, &parts[0]));
     EXPECT_OK(sab_sizes_new(target, 3, SAB_FLOAT64, NULL, &parts[1]));
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &columns));
-    EXPECT(sab_sizes_column_count(columns) == 2 && sab_sizes_count(columns) == 3);
-    EXPECT(sab_sizes_column_name(columns, 0) == NULL);
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &columns));
+    EXPECT(info_of_sizes(columns).columns == 2 && sab_sizes_count(columns) == 3);
+    EXPECT(info_of_sizes(columns).column_names == NULL);
     sab_sizes *const names[] = {named(parts[0], "source"), named(parts[1], "target")};
     sab_sizes_free(columns);
-    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)names, 2, &columns));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)names, NULL, 2, &columns));
     for (int i = 0; i < 2; ++i) {
         sab_sizes_free(parts[i]);
         sab_sizes_free(names[i]);
     }
     double size[3] = {0, 0, -1};
-    EXPECT_OK(sab_sizes_get(columns, 2, size));
+    EXPECT_OK(sab_sizes_get(columns, 2, 1, size));
     EXPECT(size[0] == 2 && size[1] == 7 && size[2] == -1);
-    EXPECT(strcmp(sab_sizes_column_name(columns, 1), "target") == 0);
-    EXPECT(sab_sizes_column_name(columns, 2) == NULL && sab_sizes_column_name(NULL, 0) == NULL);
-    EXPECT(sab_sizes_column_count(NULL) == 0);
-    double targets[2];
-    EXPECT_OK(sab_sizes_values(columns, 1, 1, 2, targets));
-    EXPECT(targets[0] == 0 && targets[1] == 7);
-    EXPECT_FAILS(sab_sizes_values(columns, 2, 1, 2, targets), SAB_E_ARGUMENT,
-                 "column = 2: must be below the columns, 2");
-    EXPECT(strcmp(sab_sizes_description(columns),
+    EXPECT(strcmp(info_of_sizes(columns).column_names[1], "target") == 0);
+    double rows[4];
+    EXPECT_OK(sab_sizes_get(columns, 1, 2, rows));
+    EXPECT(rows[0] == 1 && rows[1] == 0 && rows[2] == 2 && rows[3] == 7);
+    EXPECT(strcmp(info_of_sizes(columns).description,
                   "source: array of int32: 3 sizes; target: array of float64: 3 sizes") == 0);
     const sab_sizes *const both[] = {columns, columns};
     EXPECT_OK(sab_sizes_join_new(both, 2, &twice));
-    EXPECT_OK(sab_sizes_get(twice, 3, size));
+    EXPECT_OK(sab_sizes_get(twice, 3, 1, size));
     EXPECT(sab_sizes_count(twice) == 6 && size[0] == 3 && size[1] == 0.5);
-    EXPECT(strcmp(sab_sizes_column_name(twice, 0), "source") == 0);
+    EXPECT(strcmp(info_of_sizes(twice).column_names[0], "source") == 0);
     sab_sizes_free(columns);
     sab_sizes_free(twice);
 }
@@ -547,7 +544,7 @@ static void Columns_BadArguments_AreNamed(void) {
     sab_sizes *const source = named(three, "source");
     const sab_sizes *columns[SAB_MAX_COLUMNS + 1] = {three, two};
 #define REFUSED(count, words) \
-    EXPECT_FAILS(sab_sizes_columns_new(columns, count, &made), SAB_E_ARGUMENT, words)
+    EXPECT_FAILS(sab_sizes_columns_new(columns, NULL, count, &made), SAB_E_ARGUMENT, words)
     REFUSED(0, "count = 0: must be from 1 to 8");
     REFUSED(9, "count = 9: must be from 1 to 8");
     REFUSED(2, "columns[1]: has 2 samples: must have as many as columns[0], 3");
@@ -559,24 +556,24 @@ static void Columns_BadArguments_AreNamed(void) {
     REFUSED(2, "columns[1] = NULL");
     sab_sizes *const target = named(three, "target");
     columns[1] = target;
-    EXPECT_OK(sab_sizes_columns_new(columns, 2, &made));
+    EXPECT_OK(sab_sizes_columns_new(columns, NULL, 2, &made));
     double size[2];
-    EXPECT_FAILS(sab_sizes_get(made, 2, size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sizes_get(made, 2, 1, size), SAB_E_ARGUMENT,
                  "sizes[\"source\"][2] = -2: must not be negative");
     sab_sizes *other = NULL;
     const sab_sizes *const pair[] = {made, three};
-    EXPECT_FAILS(sab_sizes_columns_new(pair, 1, &other), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sizes_columns_new(pair, NULL, 1, &other), SAB_E_ARGUMENT,
                  "columns[0]: has 2 columns, source and target: must have one");
     EXPECT_FAILS(sab_sizes_join_new(pair, 2, &other), SAB_E_ARGUMENT,
                  "parts[1]: has 1 column: must have the columns of parts[0], 2 columns, source and "
                  "target");
-    EXPECT_FAILS(sab_sizes_named_new(made, "a", &other), SAB_E_ARGUMENT, "must have one");
-    EXPECT_FAILS(sab_sizes_named_new(three, "", &other), SAB_E_ARGUMENT, "name = \"\"");
-    EXPECT_FAILS(sab_sizes_named_new(three, "a\nb", &other), SAB_E_ARGUMENT, "control characters");
-    EXPECT_FAILS(sab_sizes_named_new(three, NULL, &other), SAB_E_ARGUMENT, "name = NULL");
+    EXPECT_FAILS(named_sizes(made, "a", &other), SAB_E_ARGUMENT, "must have one");
+    EXPECT_FAILS(named_sizes(three, "", &other), SAB_E_ARGUMENT, "names[0] = \"\"");
+    EXPECT_FAILS(named_sizes(three, "a\nb", &other), SAB_E_ARGUMENT, "control characters");
+    EXPECT_FAILS(named_sizes(three, NULL, &other), SAB_E_ARGUMENT, "names[0] = NULL");
     char long_name[SAB_MAX_COLUMN_NAME + 2] = {0};
     memset(long_name, 'a', SAB_MAX_COLUMN_NAME + 1);
-    EXPECT_FAILS(sab_sizes_named_new(three, long_name, &other), SAB_E_ARGUMENT, "1 to 63 bytes");
+    EXPECT_FAILS(named_sizes(three, long_name, &other), SAB_E_ARGUMENT, "1 to 63 bytes");
     long_name[SAB_MAX_COLUMN_NAME] = 0;
     sab_sizes_free(named(three, long_name));
     EXPECT(other == NULL);

@@ -1,89 +1,8 @@
-/* Steps in parts and growing batches. */
+/* Steps in parts. */
 #define _GNU_SOURCE
 #include <float.h>
 
 #include "device.h"
-
-static int32_t increase_by(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase) {
-    const int64_t *said = ctx;
-    (void)epoch, (void)current;
-    *increase = said[0];
-    return (int32_t)said[1];
-}
-
-static void GrowBatch_GrowsUntilItWouldPassTheMaximum(void) {
-    int64_t said[] = {10, 0};
-    uint64_t size = 0;
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 20, 100, &size));
-    EXPECT(size == 30);
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 90, 100, &size));
-    EXPECT(size == 100);
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 91, 100, &size)); /* not made */
-    EXPECT(size == 91);
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 200, 100, &size));
-    EXPECT(size == 200);
-    said[0] = INT64_MAX;
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, UINT64_MAX - 5, UINT64_MAX, &size));
-    EXPECT(size == UINT64_MAX - 5);
-    said[0] = 0;
-    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size));
-    EXPECT(size == 7);
-    said[0] = -1;
-    size = 123;
-    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT,
-                 "increase = -1");
-    said[1] = 55;
-    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK,
-                 "increase");
-    EXPECT(sab_last_error_code() == 55 && size == 123);
-    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
-                 "current = 0");
-    EXPECT_FAILS(sab_batch_size_grow(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT,
-                 "increase = NULL");
-    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT,
-                 "batch_size = NULL");
-}
-
-static void GrowLinear_AddsEveryPeriod(void) {
-    uint64_t size = 0;
-    for (uint64_t epoch = 0; epoch < 100; ++epoch) {
-        EXPECT_OK(sab_batch_size_grow_linear(epoch, 8, 4, 3, 50, &size));
-        const uint64_t free_growth = 8 + epoch / 3 * 4;
-        EXPECT(size == (free_growth < 50 ? free_growth : 50));
-    }
-    EXPECT_OK(sab_batch_size_grow_linear(UINT64_MAX, 1, UINT64_MAX, 1, UINT64_MAX, &size));
-    EXPECT(size == UINT64_MAX);
-    EXPECT_OK(sab_batch_size_grow_linear(UINT64_MAX, 5, 0, 1, 10, &size));
-    EXPECT(size == 5);
-    EXPECT_FAILS(sab_batch_size_grow_linear(1, 0, 4, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
-    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 0, 50, &size), SAB_E_ARGUMENT, "period = 0");
-    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT,
-                 "max_batch_size = 7");
-    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 50, NULL), SAB_E_ARGUMENT,
-                 "batch_size = NULL");
-}
-
-static void GrowDoubling_DoublesAtEachMilestone(void) {
-    const uint64_t milestones[] = {30, 10, 20};
-    const uint64_t epochs[] = {0, 9, 10, 19, 20, 29, 30, 1000},
-                   expected[] = {8, 8, 16, 16, 32, 32, 50, 50};
-    uint64_t size = 0;
-    for (size_t i = 0; i < COUNT(epochs); ++i) {
-        EXPECT_OK(sab_batch_size_grow_doubling(epochs[i], 8, milestones, 3, 50, &size));
-        EXPECT(size == expected[i]);
-    }
-    EXPECT_OK(sab_batch_size_grow_doubling(5, 8, NULL, 0, 50, &size));
-    EXPECT(size == 8);
-    EXPECT_OK(
-        sab_batch_size_grow_doubling(100, UINT64_MAX / 2 + 1, milestones, 3, UINT64_MAX, &size));
-    EXPECT(size == UINT64_MAX);
-    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 8, NULL, 3, 50, &size), SAB_E_ARGUMENT,
-                 "milestones = NULL");
-    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 0, milestones, 3, 50, &size), SAB_E_ARGUMENT,
-                 "start = 0");
-    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 8, milestones, 3, 7, &size), SAB_E_ARGUMENT,
-                 "max_batch_size = 7");
-}
 
 static int32_t run_heavy_part(void *ctx, uint64_t first, uint64_t count, double weight) {
     struct parts *parts = ctx;
@@ -214,9 +133,6 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
 }
 
 int main(void) {
-    RUN(GrowBatch_GrowsUntilItWouldPassTheMaximum);
-    RUN(GrowLinear_AddsEveryPeriod);
-    RUN(GrowDoubling_DoublesAtEachMilestone);
     RUN(ChunkedStep_LeavesOutWhatWeighsNothing);
     RUN(ChunkedStep_HalvesUntilItFits);
     RUN(ChunkedStep_ThatCannotBe_IsRefused);

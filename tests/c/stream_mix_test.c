@@ -12,7 +12,7 @@ static sab_stream *source_of(int source, size_t count, int infinite) {
     sab_list_stream_options options = SAB_LIST_STREAM_OPTIONS_INIT;
     options.infinite = infinite;
     sab_stream *stream = NULL;
-    EXPECT_OK(sab_array_stream_new(items, sizeof *items, count, &options, &stream));
+    EXPECT_OK(array_stream(items, sizeof *items, count, &options, &stream));
     return stream;
 }
 
@@ -174,7 +174,7 @@ static void ManySources_KeepTheirProportions(void) {
 static void BlockShuffle_KeepsTheCountsOfWindows(void) {
     static const double proportions[] = {7, 2, 1};
     sab_stream *stream = endless(proportions, 3, 20);
-    EXPECT_OK(sab_block_shuffle_stream_new(stream, 20, 5, &stream));
+    EXPECT_OK(sab_shuffle_stream_new(stream, SAB_SHUFFLE_BLOCKS, 20, 5, &stream));
     for (int k = 0; k < 10; ++k) {
         int found[3] = {0};
         for (int i = 0; i < 20; ++i) ++found[next(stream) / PER_SOURCE];

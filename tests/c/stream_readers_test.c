@@ -231,7 +231,7 @@ static sab_stream *windows(uint64_t threads, int has_prefetch, int is_one_by_one
     sab_stream *stream = files(FILES, threads, 0, SAB_ON_ERROR_STOP);
     if (has_prefetch) EXPECT_OK(sab_prefetch_stream_new(stream, 5000, &stream));
     if (is_one_by_one) EXPECT_OK(sab_shard_stream_new(stream, 0, 1, &stream));
-    EXPECT_OK(sab_block_shuffle_stream_new(stream, 999, 1, &stream));
+    EXPECT_OK(sab_shuffle_stream_new(stream, SAB_SHUFFLE_BLOCKS, 999, 1, &stream));
     if (is_one_by_one) EXPECT_OK(sab_shard_stream_new(stream, 0, 1, &stream));
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     batches.read_ahead = 777;
@@ -447,12 +447,13 @@ static void Texts_AreMeasuredWhereTheyAreReadOrLater(void) {
                 sab_mix_stream_options mixing = SAB_MIX_STREAM_OPTIONS_INIT;
                 mixing.proportions = proportions;
                 mixing.proportion_count = 2;
-                EXPECT_OK(sab_block_shuffle_stream_new(sources[1], 50, 1, &sources[1]));
+                EXPECT_OK(
+                    sab_shuffle_stream_new(sources[1], SAB_SHUFFLE_BLOCKS, 50, 1, &sources[1]));
                 EXPECT_OK(sab_mix_stream_new(sources, 2, &mixing, &stream));
             }
             if (kind == 3) {
                 EXPECT_OK(sab_prefetch_stream_new(stream, 100, &stream));
-                EXPECT_OK(sab_buffered_shuffle_stream_new(stream, 10, 1, &stream));
+                EXPECT_OK(sab_shuffle_stream_new(stream, SAB_SHUFFLE_BUFFER, 10, 1, &stream));
                 EXPECT_OK(sab_shard_stream_new(stream, 1, 2, &stream));
             }
             EXPECT_OK(sab_text_size_stream_new(stream, units[u], &stream));

@@ -140,7 +140,8 @@ local function mixture_of(case, sizes)
   kept.epochs, options.schedule_count = array("uint64_t", epochs, 3)
   kept.changes = array("double", changes, 3)
   options.schedule_epochs, options.schedule_repeats = kept.epochs, kept.changes
-  return sab.new("sab_sizes", "sab_mixture_flat_new", sizes, ids, case.count, options), kept
+  options.ids, options.id_count = ids, case.count
+  return sab.new("sab_sizes", "sab_mixture_new", ffi.new("const sab_sizes *[1]", {sizes}), 1, options), kept
 end
 
 local function sampler_of(case)
@@ -149,7 +150,7 @@ local function sampler_of(case)
   local columns = {}
   for index, each in ipairs(case.sizes) do columns[index] = sab.new("sab_sizes", "sab_sizes_new", each, case.count, lib.SAB_UINT32, copy) end
   local sizes = columns[1]
-  if #columns > 1 then sizes = sab.new("sab_sizes", "sab_sizes_columns_new", ffi.new("const sab_sizes *[?]", #columns, columns), #columns) end
+  if #columns > 1 then sizes = sab.new("sab_sizes", "sab_sizes_columns_new", ffi.new("const sab_sizes *[?]", #columns, columns), nil, #columns) end
   if case.mixture and #case.mixture > 0 then sizes, kept.mixture = mixture_of(case, sizes) end
   local function plan() return sab.new("sab_plan", "sab_plan_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept, #columns)) end
   local kind = case.sampler[2]
@@ -161,7 +162,12 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_ordered_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)
+    local is_first_fit, pack = false, {}
+    for _, words in ipairs(case.pack) do is_first_fit = is_first_fit or words[3] == "first_fit" end
+    for _, words in ipairs(case.pack) do -- other packings of one column have no window
+      if words[2] ~= "window" or is_first_fit or #columns > 1 then table.insert(pack, words) end
+    end
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), pack, kept), options)
   end
   if kind == "balanced" then
     return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)
@@ -335,7 +341,7 @@ test("a handle that a function frees is freed after the call", function()
     lib.sab_sizes_free(sizes)
     for _ = 1, 50 do some_sizes() end
     assert(lib.sab_sizes_count(pointer) == 1000) -- the memory is still there
-    sab.check(lib.sab_sizes_get(pointer, 999, seen))
+    sab.check(lib.sab_sizes_get(pointer, 999, 1, seen))
   end
   sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budgets = {100}, progress = progress}))
   assert(seen[0] == 7)

@@ -93,12 +93,13 @@ function mixtureOf(its, sizes) {
     }
   }
   if (epochs.length) Object.assign(made, { schedule_epochs: BigUint64Array.from(epochs), schedule_repeats: Float64Array.from(changes), schedule_count: epochs.length });
-  return new Handle('sab_sizes', 'sab_mixture_flat_new', sizes, BigInt64Array.from(ids), ids.length, made);
+  Object.assign(made, { ids: BigInt64Array.from(ids), id_count: ids.length });
+  return new Handle('sab_sizes', 'sab_mixture_new', [sizes.pointer], 1, made);
 }
 
 function samplerOf(its) {
   const columns = its.sizes.map((each) => new Handle('sab_sizes', 'sab_sizes_new', each, each.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 })));
-  const together = columns.length === 1 ? columns[0] : new Handle('sab_sizes', 'sab_sizes_columns_new', columns.map(({ pointer }) => pointer), columns.length);
+  const together = columns.length === 1 ? columns[0] : new Handle('sab_sizes', 'sab_sizes_columns_new', columns.map(({ pointer }) => pointer), null, columns.length);
   const sizes = its.mixture?.length ? mixtureOf(its, together) : together;
   const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan, columns.length));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
@@ -106,7 +107,11 @@ function samplerOf(its) {
   if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'ordered') return make('sab_ordered_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
-  if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
+  if (kind === 'packed') {
+    const hasWindow = columns.length > 1 || its.pack.some(([, method]) => method === 'first_fit'); // other packings have none
+    const pack = its.pack.filter(([key]) => key !== 'window' || hasWindow);
+    return make('sab_packed_sampler_new', sizes, by('sab_packed_options', pack), walk);
+  }
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {
     // Every rank has these sizes.
@@ -231,7 +236,7 @@ test('numbers beyond what a Number holds come back exactly', () => {
 
 const sizeAt = (sizes, index) => {
   const size = [0];
-  check(lib.sab_sizes_get(sizes, index, size));
+  check(lib.sab_sizes_get(sizes, index, 1, size));
   return size[0];
 };
 

@@ -78,7 +78,7 @@ void check_sizes(const sab_sizes* sizes, const Made* leaf) {
     bool are_proper = true;
     for (size_t i = 0; i < count; ++i) {
         double size = 0;
-        const sab_status status = sab_sizes_get(sizes, i, &size);
+        const sab_status status = sab_sizes_get(sizes, i, 1, &size);
         PROMISE(status == SAB_OK || status == SAB_E_ARGUMENT);
         are_proper = are_proper && status == SAB_OK;
         sum += size;

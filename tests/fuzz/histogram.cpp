@@ -26,9 +26,9 @@ static std::vector<uint8_t> a_histogram(size_t columns) {
     sab_histogram* histogram = nullptr;
     PROMISE(sab_sizes_new(numbers, sizeof numbers, SAB_UINT8, nullptr, &column) == SAB_OK);
     const std::vector<const sab_sizes*> same(columns, column);
-    PROMISE(sab_sizes_columns_new(same.data(), columns, &sizes) == SAB_OK);
+    PROMISE(sab_sizes_columns_new(same.data(), nullptr, columns, &sizes) == SAB_OK);
     PROMISE(sab_histogram_new(&histogram) == SAB_OK);
-    PROMISE(sab_histogram_add(histogram, sizes) == SAB_OK);
+    PROMISE(sab_histogram_add(histogram, sizes, nullptr) == SAB_OK);
     std::vector<uint8_t> image = image_of(histogram);
     sab_histogram_free(histogram);
     sab_sizes_free(sizes);
@@ -47,10 +47,8 @@ static void plan_of(const sab_histogram* histogram, const sab_histogram_info& in
     }
     sab_plan* plan = nullptr;
     if (sab_histogram_plan_new(histogram, &options, &plan) != SAB_OK) return;
-    const double* sizes = nullptr;
-    const uint64_t* counts = nullptr;
-    PROMISE(sab_histogram_get_entries(histogram, &sizes, &counts, nullptr) == SAB_OK);
-    std::vector<uint64_t> numbers(counts, counts + info.entries);
+    const double* const sizes = info.entry_sizes;
+    std::vector<uint64_t> numbers(info.entry_counts, info.entry_counts + info.entries);
     for (uint64_t& number : numbers) --number;
     std::vector<int64_t> found(info.entries);
     sab_places places = SAB_PLACES_INIT;

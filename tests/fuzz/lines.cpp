@@ -65,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PROMISE(sab_sizes_count(sizes) == written.size());
     for (size_t i = 0; i < written.size(); ++i) {
         double value = 0;
-        PROMISE(sab_sizes_get(sizes, i, &value) == SAB_OK && value == written[i]);
+        PROMISE(sab_sizes_get(sizes, i, 1, &value) == SAB_OK && value == written[i]);
     }
     sab_sizes_free(sizes);
     return 0;

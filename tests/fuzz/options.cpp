@@ -80,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_plan_free(plan);
     const sab_sizes* const both[] = {sizes, sizes};
     sab_sizes* columns = nullptr;
-    PROMISE(sab_sizes_columns_new(both, 2, &columns) == SAB_OK);
+    PROMISE(sab_sizes_columns_new(both, nullptr, 2, &columns) == SAB_OK);
     pack_rows(input, sizes, columns);
     sab_sizes_free(columns);
     sab_sizes_free(sizes);

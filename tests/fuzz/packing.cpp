@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     pack.max_sequences = input.take<uint8_t>() % 8;
     pack.split = input.take<uint8_t>() % 2;
     pack.oversize = input.take<uint8_t>() % 4;
-    pack.window = input.take<uint8_t>();
+    const uint8_t window = input.take<uint8_t>();
+    if (pack.method == SAB_PACK_FIRST_FIT) pack.window = window;
     const uint64_t world_size = 1 + input.take<uint8_t>() % 6, seed = input.take<uint64_t>();
     const bool is_cut = pack.split || pack.method == SAB_PACK_CONCAT;
     // or there are too many pieces to walk

@@ -140,7 +140,7 @@ void use_mapped(const std::vector<uint8_t>& image, Input& input) {
     if (status == SAB_OK) use(unused, image);
     sab_sampler_free(sampler);
     sab_plan_free(unused);
-    for (size_t i = 336; i < changed.size(); i += 1 + i % 7)
+    for (size_t i = 352; i < changed.size(); i += 1 + i % 7)
         changed[i] = static_cast<uint8_t>(changed[i] * 31 + i);
     overwrite(file, changed);
     use(plan, image);

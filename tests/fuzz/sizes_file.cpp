@@ -61,9 +61,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                              : sizes == nullptr && (status == SAB_E_FORMAT || may_refuse));
     // Every size was checked but those of .npy files.
     double value = 0;
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    PROMISE(sizes == nullptr || sab_sizes_get_info(sizes, &info) == SAB_OK);
+    const bool is_npy = sizes != nullptr && std::strncmp(info.description, "NumPy", 5) == 0;
     for (size_t i = 0; i < sab_sizes_count(sizes) && i < 100; ++i) {
-        const sab_status read = sab_sizes_get(sizes, i, &value);
-        const bool is_npy = std::strncmp(sab_sizes_description(sizes), "NumPy", 5) == 0;
+        const sab_status read = sab_sizes_get(sizes, i, 1, &value);
         PROMISE(is_npy || (read == SAB_OK && value >= 0));
     }
     sab_sizes_free(sizes);

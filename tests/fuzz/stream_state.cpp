@@ -31,10 +31,10 @@ static sab_stream* make_pipeline() {
     PROMISE(sab_list_stream_new(records, 20, &endless, &sources[0]) == SAB_OK);
     PROMISE(sab_list_stream_new(records, 20, nullptr, &stream) == SAB_OK);
     over([](sab_stream* source, sab_stream** made) {
-        return sab_block_shuffle_stream_new(source, 6, 1, made);
+        return sab_shuffle_stream_new(source, SAB_SHUFFLE_BLOCKS, 6, 1, made);
     });
     over([](sab_stream* source, sab_stream** made) {
-        return sab_buffered_shuffle_stream_new(source, 3, 2, made);
+        return sab_shuffle_stream_new(source, SAB_SHUFFLE_BUFFER, 3, 2, made);
     });
     const double proportions[] = {3, 2};
     sab_mix_stream_options mixing = SAB_MIX_STREAM_OPTIONS_INIT;

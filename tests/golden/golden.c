@@ -241,8 +241,9 @@ static void make_mixture(struct golden_case* c) {
         if (left == 0) left = c->sources[++source];
         ids[i] = (int64_t)source;
     }
-    check(sab_mixture_flat_new(sizes, ids, c->size_count, &c->mixture, &c->sab_sizes_handle),
-          c->name);
+    c->mixture.ids = ids, c->mixture.id_count = c->size_count;
+    const sab_sizes* const only = sizes;
+    check(sab_mixture_new(&only, 1, &c->mixture, &c->sab_sizes_handle), c->name);
     free(ids);
     if (c->columns > 1) sab_sizes_free(sizes);
 }
@@ -320,7 +321,7 @@ static void make_sampler(struct golden_case* c) {
     if (constructor == NULL) die(c->kind, "is not a known sampler");
     c->sab_sizes_handle = c->column_handles[0];
     if (c->columns > 1)
-        check(sab_sizes_columns_new((const sab_sizes* const*)c->column_handles, c->columns,
+        check(sab_sizes_columns_new((const sab_sizes* const*)c->column_handles, NULL, c->columns,
                                     &c->sab_sizes_handle),
               c->name);
     if (c->source_count > 0) make_mixture(c);
@@ -333,8 +334,11 @@ static void make_sampler(struct golden_case* c) {
     if (constructor->source == OF_PLAN || constructor->source == OF_BOUNDARIES) make_plan(c);
     sab_cost* const squares = named_cost(c, 1);
     const sab_cost* const balance = squares;
-    c->inputs.balanced.balance = &balance;
+    if (c->balances_squares) c->inputs.balanced.balance = &balance;
     c->inputs.balanced.balance_count = c->balances_squares;
+    /* other packings of one column have none */
+    if (c->columns <= 1 && c->inputs.packed.method != SAB_PACK_FIRST_FIT)
+        c->inputs.packed.window = 0;
     c->inputs.sizes = c->sab_sizes_handle;
     c->inputs.plan = c->plan_handle;
     check(constructor->make(&c->inputs, &c->sampler), c->name);

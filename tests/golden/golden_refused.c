@@ -141,6 +141,38 @@ static sab_status plan_tail(void) {
     return status;
 }
 
+static sab_status plan_array_without_count(void) {
+    const uint64_t batch_size = 4;
+    sab_budget budget;
+    memset(&budget, 0, sizeof budget);
+    budget.limit = 9;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.batch_sizes = &batch_size;
+    sab_sizes* sizes = sizes_of(three, 3);
+    const sab_status status = plan_of(sizes, &options);
+    sab_sizes_free(sizes);
+    return status;
+}
+
+static sab_status plan_histogram_threads(void) {
+    const uint64_t batch_size = 2;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.batch_sizes = &batch_size;
+    options.batch_size_count = 1;
+    options.threads = 2;
+    sab_sizes* sizes = sizes_of(three, 3);
+    sab_histogram* histogram = NULL;
+    sab_plan* plan = NULL;
+    sab_histogram_new(&histogram);
+    sab_histogram_add(histogram, sizes, NULL);
+    const sab_status status = sab_histogram_plan_new(histogram, &options, &plan);
+    sab_histogram_free(histogram);
+    sab_sizes_free(sizes);
+    return status;
+}
+
 static sab_status plan_file(void) {
     sab_plan* plan = NULL;
     return sab_plan_file_new("/no/such/plan", &plan);
@@ -237,7 +269,7 @@ static sab_status sizes_progress(void) {
 static sab_status sizes_columns(void) {
     const sab_sizes* columns[] = {sizes_of(three, 3), sizes_of(three, 2)};
     sab_sizes* sizes = NULL;
-    const sab_status status = sab_sizes_columns_new(columns, 2, &sizes);
+    const sab_status status = sab_sizes_columns_new(columns, NULL, 2, &sizes);
     sab_sizes_free((sab_sizes*)columns[0]);
     sab_sizes_free((sab_sizes*)columns[1]);
     return status;
@@ -255,13 +287,28 @@ static sab_status sizes_file_format(void) {
     return sab_sizes_file_new("/dev/null", &options, &sizes);
 }
 
+static sab_status sizes_file_missing(void) {
+    sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+    options.format = "text";
+    options.missing = SAB_MISSING_SKIP;
+    sab_sizes* sizes = NULL;
+    return sab_sizes_file_new("/dev/null", &options, &sizes);
+}
+
+static sab_status sizes_file_nulls(void) {
+    sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+    options.format = "text";
+    options.nulls = SAB_NULLS_ZERO;
+    sab_sizes* sizes = NULL;
+    return sab_sizes_file_new("/dev/null", &options, &sizes);
+}
+
 /* ---- rows, steps, parts ---- */
 
-static sab_status packed(const double* numbers, size_t count, uint64_t capacity) {
-    sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+static sab_status packed_with(const double* numbers, size_t count, uint64_t capacity,
+                              sab_packed_options options) {
     options.capacities = &capacity;
     options.capacity_count = 1;
-    options.oversize = SAB_OVERSIZE_ERROR;
     sab_sizes* sizes = NULL;
     sab_sizes_new(numbers, count, SAB_FLOAT64, NULL, &sizes);
     sab_sampler* sampler = NULL;
@@ -269,6 +316,23 @@ static sab_status packed(const double* numbers, size_t count, uint64_t capacity)
     sab_sampler_free(sampler);
     sab_sizes_free(sizes);
     return status;
+}
+
+static sab_status packed(const double* numbers, size_t count, uint64_t capacity) {
+    const sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    return packed_with(numbers, count, capacity, options);
+}
+
+static sab_status pack_window(void) {
+    sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    options.window = 7;
+    return packed_with((const double[]){5, 3}, 2, 9, options);
+}
+
+static sab_status pack_tries(void) {
+    sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    options.tries = 7;
+    return packed_with((const double[]){5, 3}, 2, 9, options);
 }
 
 static sab_status pack_capacity(void) {
@@ -283,13 +347,26 @@ static sab_status pack_part_of_a_token(void) {
     return packed((const double[]){3, 2.5}, 2, 4);
 }
 
-static sab_status balanced(const sab_balanced_options* options) {
+static sab_status balanced_by(const sab_balanced_options* options,
+                              const sab_sampler_options* order) {
     sab_sizes* sizes = sizes_of(three, 3);
     sab_sampler* sampler = NULL;
-    const sab_status status = sab_balanced_sampler_new(sizes, options, NULL, &sampler);
+    const sab_status status = sab_balanced_sampler_new(sizes, options, order, &sampler);
     sab_sampler_free(sampler);
     sab_sizes_free(sizes);
     return status;
+}
+
+static sab_status balanced(const sab_balanced_options* options) {
+    return balanced_by(options, NULL);
+}
+
+static sab_status balance_costliest_first(void) {
+    sab_balanced_options options = SAB_BALANCED_OPTIONS_INIT;
+    options.samples = 2;
+    sab_sampler_options order = SAB_SAMPLER_OPTIONS_INIT;
+    order.costliest_first = 2;
+    return balanced_by(&options, &order);
 }
 
 static sab_status balance_nothing(void) {
@@ -404,6 +481,8 @@ static const struct {
     CALL(plan_oversize),
     CALL(plan_none_left),
     CALL(plan_tail),
+    CALL(plan_array_without_count),
+    CALL(plan_histogram_threads),
     CALL(plan_file),
     CALL(plan_file_folder),
     CALL(plan_file_save),
@@ -418,11 +497,16 @@ static const struct {
     CALL(sizes_columns),
     CALL(sizes_file),
     CALL(sizes_file_format),
+    CALL(sizes_file_missing),
+    CALL(sizes_file_nulls),
     CALL(pack_capacity),
     CALL(pack_oversize),
     CALL(pack_part_of_a_token),
+    CALL(pack_window),
+    CALL(pack_tries),
     CALL(balance_nothing),
     CALL(balance_budget),
+    CALL(balance_costliest_first),
     CALL(partition_parts),
     CALL(partition_cost),
     CALL(mixture_repeats),

@@ -106,7 +106,7 @@ static sab_sizes* sizes_of_case(void) {
     if (given.columns == 1) return first;
     check(sab_sizes_new(given.sizes[1], given.count, SAB_UINT32, NULL, &second), given.name);
     const sab_sizes* const columns[2] = {first, second};
-    check(sab_sizes_columns_new(columns, 2, &both), given.name);
+    check(sab_sizes_columns_new(columns, NULL, 2, &both), given.name);
     sab_sizes_free(first);
     sab_sizes_free(second);
     return both;

@@ -221,7 +221,7 @@ def main() -> None:
         columns = 2 if part.dry_run else 3  # no cache in the stand-in
         equal = sum(a[:columns] == b[:columns] for a, b in zip(found, expected))
         same = equal == len(steps) == len(found)
-        check(lib.sab_torch_open(component.encode()))
+        check(lib.sab_torch_open(component.encode(), ffi.NULL))
         programs = part.size(100, 10)
         beside = in_process(part, device, programs)
         rows = [

@@ -125,7 +125,7 @@ TEST(ForgedPlan, WithAColumnNameThatIsNotUtf8_IsRefused) {
     sab_sizes* plain = nullptr;
     ASSERT_EQ(sab_sizes_new(&number, 1, SAB_UINT8, nullptr, &plain), SAB_OK);
     Saved image = plan_image(SAB_TAIL_KEEP);
-    constexpr std::size_t header_bytes = 336, name_offset = 8, name_bytes = 64;
+    constexpr std::size_t header_bytes = 352, name_offset = 8, name_bytes = 64;
     unsigned char* const field = image.data() + header_bytes + name_offset;
     for (const auto& [name, is_utf8] : names) {
         std::memset(field, 0, name_bytes);
@@ -137,14 +137,17 @@ TEST(ForgedPlan, WithAColumnNameThatIsNotUtf8_IsRefused) {
                   is_utf8 ? SAB_OK : SAB_E_FORMAT)
             << name;
         if (is_utf8) {
-            EXPECT_STREQ(sab_plan_column_name(plan, 0), name);
+            sab_plan_info info = SAB_PLAN_INFO_INIT;
+            EXPECT_EQ(sab_plan_get_info(plan, &info), SAB_OK);
+            EXPECT_STREQ(info.column_names[0], name);
         } else {
             EXPECT_STREQ(sab_last_error_message(),
                          "data: is not a valid plan: the name of column 0 is not UTF-8 followed by "
                          "zeros");
         }
         // The same rule as where a name is given.
-        EXPECT_EQ(sab_sizes_named_new(plain, name, &named), is_utf8 ? SAB_OK : SAB_E_ARGUMENT);
+        EXPECT_EQ(sab_sizes_columns_new(&plain, &name, 1, &named),
+                  is_utf8 ? SAB_OK : SAB_E_ARGUMENT);
         sab_plan_free(plan);
         sab_sizes_free(named);
     }

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../c/one.h"
@@ -33,7 +36,7 @@ Owned<sab_sizes> sizes_of(const std::vector<std::vector<uint32_t>>& columns) {
     }
     if (columns.size() == 1) return std::move(owners[0]);
     sab_sizes* sizes = nullptr;
-    EXPECT_EQ(sab_sizes_columns_new(handles.data(), handles.size(), &sizes), SAB_OK)
+    EXPECT_EQ(sab_sizes_columns_new(handles.data(), nullptr, handles.size(), &sizes), SAB_OK)
         << sab_last_error_message();
     return Owned<sab_sizes>(sizes);
 }
@@ -113,7 +116,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         sab_plan_report report SAB_PLAN_REPORT_INIT;
         if (sab_plan_get_report(handle, &walk_options, nullptr, &report) != SAB_OK) {
             ASSERT_EQ(sab_last_error_message(),
-                      "options.world_size = " + std::to_string(walk_options.world_size) +
+                      "sampler.world_size = " + std::to_string(walk_options.world_size) +
                           ": must be so small that epoch 0 has " +
                           std::to_string(options.min_batch_size) +
                           " samples, the plan's min_batch_size, for each rank");
@@ -129,6 +132,273 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         ++walked;
     }
     EXPECT_GT(walked, 1000);
+}
+
+/// Sizes of one data set, or of a mixture.
+Owned<sab_sizes> mixed(const std::vector<std::vector<uint32_t>>& parts,
+                       const std::vector<double>& repeats) {
+    if (parts.size() == 1) return sizes_of(parts);
+    std::vector<Owned<sab_sizes>> owners;
+    std::vector<const sab_sizes*> handles;
+    for (const std::vector<uint32_t>& part : parts) {
+        sab_sizes* own = nullptr;
+        EXPECT_EQ(sab_sizes_new(part.data(), part.size(), SAB_UINT32, nullptr, &own), SAB_OK);
+        owners.emplace_back(own);
+        handles.push_back(owners.back().get());
+    }
+    sab_mixture_options options SAB_MIXTURE_OPTIONS_INIT;
+    options.repeats = repeats.data();
+    options.repeat_count = repeats.size();
+    sab_sizes* sizes = nullptr;
+    EXPECT_EQ(sab_mixture_new(handles.data(), handles.size(), &options, &sizes), SAB_OK)
+        << sab_last_error_message();
+    return Owned<sab_sizes>(sizes);
+}
+
+/// All ranks, of which each has a sampler. The epochs of mixtures give samples several times.
+class Walk {
+public:
+    Walk(const sab_plan* plan, sab_sampler_options options, std::size_t samples) : times_(samples) {
+        for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+            sab_sampler* handle = nullptr;
+            EXPECT_EQ(options.seed == 0 ? sab_sequential_sampler_new(plan, &options, &handle)
+                                        : sab_bucket_sampler_new(plan, &options, &handle),
+                      SAB_OK)
+                << sab_last_error_message();
+            ranks_.emplace_back(handle);
+        }
+    }
+    const std::vector<Owned<sab_sampler>>& ranks() const { return ranks_; }
+    const std::vector<int>& times() const { return times_; }
+    uint64_t smallest() const { return smallest_; }
+    double costliest() const { return costliest_; }
+    uint64_t left() const {
+        uint64_t epoch = 0, position = 0, count = 0;
+        EXPECT_EQ(sab_sampler_tell(ranks_[0].get(), &epoch, &position), SAB_OK);
+        EXPECT_EQ(sab_sampler_get_batch_count(ranks_[0].get(), &count), SAB_OK);
+        return count - position;
+    }
+    void step() {
+        for (const Owned<sab_sampler>& rank : ranks_) {
+            sab_batch batch SAB_BATCH_INIT;
+            ASSERT_EQ(sab_next_batch(rank.get(), &batch), SAB_OK);
+            smallest_ = std::min<uint64_t>(smallest_, batch.count);
+            costliest_ =
+                std::max(costliest_, static_cast<double>(batch.count) * *batch.padded_length);
+            for (uint64_t i = 0; i < batch.count; ++i)
+                ++times_[static_cast<std::size_t>(batch.indices[i])];
+        }
+    }
+    /// Whether it pays for the fewest samples of any bucket.
+    bool set_budget(double limit) {
+        costliest_ = 0;
+        bool is_set = true;
+        for (const Owned<sab_sampler>& rank : ranks_)
+            is_set = is_set && sab_sampler_set_budget(rank.get(), 0, limit) == SAB_OK;
+        return is_set;
+    }
+
+private:
+    std::vector<Owned<sab_sampler>> ranks_;
+    std::vector<int> times_;
+    uint64_t smallest_ = UINT64_MAX;
+    double costliest_ = 0;
+};
+
+TEST(MinBatchSize, HoldsInMixtures_AndUnderLoweredBudgets) {
+    std::mt19937_64 random(2);
+    int walked = 0, left_out = 0;
+    for (int round = 0; round < 1500; ++round) {
+        SCOPED_TRACE(round);
+        std::vector<std::vector<uint32_t>> parts(1 + random() % 3);
+        std::vector<double> repeats;
+        std::size_t samples = 0;
+        for (std::vector<uint32_t>& part : parts) {
+            part.resize(2 + random() % 150);
+            samples += part.size();
+            for (uint32_t& length : part)
+                length = 1 + static_cast<uint32_t>(random() % (random() % 10 == 0 ? 900 : 60));
+            repeats.push_back(parts.size() == 1 ? 1 : 0.5 + static_cast<double>(random() % 3) / 2);
+        }
+        const sab_budget budget{nullptr, static_cast<double>(2000 + random() % 4000)};
+        sab_plan_options options SAB_PLAN_OPTIONS_INIT;
+        options.budgets = &budget;
+        options.budget_count = 1;
+        options.min_batch_size = 2 + random() % 6;
+        const Owned<sab_sizes> sizes = mixed(parts, repeats);
+        sab_plan* handle = nullptr;
+        if (sab_plan_new(sizes.get(), &options, &handle) != SAB_OK) continue;
+        const Owned<sab_plan> plan(handle);
+        sab_sampler_options order SAB_SAMPLER_OPTIONS_INIT;
+        order.world_size = random() % 2 == 0 ? 1 : 2 + random() % 5;
+        order.seed = random() % 3;
+        sab_plan_report report SAB_PLAN_REPORT_INIT;
+        if (sab_plan_get_report(handle, &order, nullptr, &report) != SAB_OK) continue;  // few
+        Walk walk(handle, order, samples);
+        for (uint64_t steps = random() % (walk.left() + 1); steps > 0; --steps) walk.step();
+        const double lowered = budget.limit * (0.3 + static_cast<double>(random() % 7) / 10);
+        if (!walk.set_budget(lowered)) continue;
+        while (walk.left() > 0) walk.step();
+        ASSERT_GE(walk.smallest(), options.min_batch_size);
+        ASSERT_LE(walk.costliest(), lowered);
+        std::vector<int64_t> skipped(2 * samples);
+        std::size_t count = 0;
+        ASSERT_EQ(
+            sab_sampler_get_skipped(walk.ranks()[0].get(), skipped.data(), skipped.size(), &count),
+            SAB_OK);
+        std::vector<int> times = walk.times();
+        for (std::size_t i = 0; i < count; ++i) ++times[static_cast<std::size_t>(skipped[i])];
+        uint64_t all = 0;
+        for (std::size_t i = 0; i < samples; ++i) {
+            ASSERT_LE(times[i], parts.size() == 1 ? 1 : 2);
+            all += static_cast<uint64_t>(times[i]);
+        }
+        sab_plan_info info SAB_PLAN_INFO_INIT;
+        ASSERT_EQ(sab_plan_get_info(handle, &info), SAB_OK);
+        ASSERT_LE(all, info.samples);
+        if (order.world_size == 1) {  // else a last step may be left out
+            ASSERT_EQ(all, info.samples);
+        }
+        left_out += count > info.skipped;
+        ++walked;
+    }
+    EXPECT_GT(walked, 1000);
+    EXPECT_GT(left_out, 100);
+}
+
+/// Ranks as threads, which wait for each other.
+struct World {
+    explicit World(std::size_t ranks) : parts(ranks) {}
+    void wait() {
+        std::unique_lock lock(mutex);
+        const uint64_t turn = turns;
+        if (++waiting == parts.size()) {
+            waiting = 0;
+            ++turns;
+            all_here.notify_all();
+        } else {
+            all_here.wait(lock, [&] { return turns != turn; });
+        }
+    }
+    std::vector<std::vector<char>> parts;
+    std::mutex mutex{};
+    std::condition_variable all_here{};
+    std::size_t waiting = 0;
+    uint64_t turns = 0;
+};
+
+struct Rank {
+    World* world;
+    std::size_t number;
+};
+
+int32_t gather(void* ctx, const void* mine, size_t size, void* all) {
+    const Rank& rank = *static_cast<const Rank*>(ctx);
+    const auto* const bytes = static_cast<const char*>(mine);
+    rank.world->parts[rank.number].assign(bytes, bytes + size);
+    rank.world->wait();
+    auto* to = static_cast<char*>(all);
+    for (const std::vector<char>& part : rank.world->parts) to = std::ranges::copy(part, to).out;
+    rank.world->wait();
+    return 0;
+}
+
+TEST(MinBatchSize, HoldsInShards) {
+    std::mt19937_64 random(3);
+    int walked = 0, left_out = 0;
+    for (int round = 0; round < 300; ++round) {
+        SCOPED_TRACE(round);
+        const std::size_t world_size = 1 + random() % 4;
+        std::vector<std::vector<uint32_t>> shards(world_size);
+        for (std::vector<uint32_t>& shard : shards) {
+            shard.resize(20 + random() % 200);
+            for (uint32_t& length : shard)
+                length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 900 : 60));
+        }
+        const sab_budget budget{nullptr, static_cast<double>(4000 + random() % 4000)};
+        sab_plan_options options SAB_PLAN_OPTIONS_INIT;
+        options.budgets = &budget;
+        options.budget_count = 1;
+        options.min_batch_size = 2 + random() % 3;
+        World world(world_size);
+        std::vector<std::vector<int>> times(world_size);
+        std::vector<uint64_t> steps(world_size), smallest(world_size, UINT64_MAX);
+        std::vector<std::size_t> skipped(world_size);
+        std::vector<std::thread> threads;
+        for (std::size_t r = 0; r < world_size; ++r)
+            threads.emplace_back([&, r] {
+                Rank rank{&world, r};
+                sab_sampler_options order SAB_SAMPLER_OPTIONS_INIT;
+                order.rank = r;
+                order.world_size = world_size;
+                order.epoch = 3;
+                sab_sampler* handle = nullptr;
+                if (sab_sharded_sampler_new(sizes_of({shards[r]}).get(), &options, &order, gather,
+                                            &rank, &handle) != SAB_OK)
+                    return;
+                const Owned<sab_sampler> sampler(handle);
+                times[r].resize(shards[r].size());
+                sab_batch batch SAB_BATCH_INIT;
+                for (; sab_next_batch(handle, &batch) == SAB_OK; ++steps[r]) {
+                    smallest[r] = std::min<uint64_t>(smallest[r], batch.count);
+                    EXPECT_LE(static_cast<double>(batch.count) * *batch.padded_length,
+                              budget.limit);
+                    for (uint64_t i = 0; i < batch.count; ++i)
+                        ++times[r][static_cast<std::size_t>(batch.indices[i])];
+                }
+                std::vector<int64_t> indices(shards[r].size());
+                EXPECT_EQ(
+                    sab_sampler_get_skipped(handle, indices.data(), indices.size(), &skipped[r]),
+                    SAB_OK);
+                for (std::size_t i = 0; i < skipped[r]; ++i)
+                    ++times[r][static_cast<std::size_t>(indices[i])];
+            });
+        for (std::thread& thread : threads) thread.join();
+        for (std::size_t r = 0; r < world_size; ++r) {
+            ASSERT_GT(steps[r], 0u);
+            ASSERT_EQ(steps[r], steps[0]);
+            ASSERT_GE(smallest[r], options.min_batch_size);
+            ASSERT_EQ(std::ranges::count(times[r], 1),
+                      static_cast<std::ptrdiff_t>(shards[r].size()));
+            left_out += skipped[r] > 0;
+        }
+        ++walked;
+    }
+    EXPECT_EQ(walked, 300);
+    EXPECT_GT(left_out, 0);
+}
+
+TEST(MinBatchSize, UnderALoweredBudget_LeavesOutOnlySamplesWithoutRoom) {
+    sab_plan_options options SAB_PLAN_OPTIONS_INIT;
+    const sab_budget budget{nullptr, 100};
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.min_batch_size = 8;
+    const std::vector<uint32_t> lengths(41, 10);  // 5 batches: 4 of 8 and one of 9
+    sab_plan* handle = nullptr;
+    ASSERT_EQ(sab_plan_new(sizes_of({lengths}).get(), &options, &handle), SAB_OK);
+    const Owned<sab_plan> plan(handle);
+    sab_plan_info info SAB_PLAN_INFO_INIT;
+    ASSERT_EQ(sab_plan_get_info(handle, &info), SAB_OK);
+    EXPECT_EQ(info.batches, 5u);
+    EXPECT_EQ(info.skipped, 0u);
+    sab_sampler_options order SAB_SAMPLER_OPTIONS_INIT;
+    order.world_size = 1;
+    order.seed = 1;
+    Walk walk(handle, order, lengths.size());
+    ASSERT_TRUE(walk.set_budget(80));  // 8 samples
+    while (walk.left() > 0) walk.step();
+    EXPECT_EQ(walk.smallest(), 8u);
+    std::size_t count = 0;
+    int64_t skipped[2];
+    ASSERT_EQ(sab_sampler_get_skipped(walk.ranks()[0].get(), skipped, 2, &count), SAB_OK);
+    ASSERT_EQ(count, 1u);
+    EXPECT_EQ(walk.times()[static_cast<std::size_t>(skipped[0])], 0);
+    Walk other(handle, order, lengths.size());
+    EXPECT_EQ(sab_sampler_set_budget(other.ranks()[0].get(), 0, 79), SAB_E_ARGUMENT);
+    EXPECT_STREQ(sab_last_error_message(),
+                 "limit = 79: must pay for 8 samples, the plan's min_batch_size, of one of its "
+                 "buckets");
 }
 
 TEST(MinBatchSize, LeavesOutOnlySamplesWithoutRoom) {

@@ -73,7 +73,6 @@ struct Rules {
     std::vector<double> limits;
     Row multiples{};
     uint64_t max_batch_size = 0, batch_size_multiple = 1;
-    Row least{};  ///< the shortest padded length above 0 of each column
 
     Row padded(std::size_t sample) const {
         Row row = sizes[sample];
@@ -81,29 +80,8 @@ struct Rules {
             if (multiples[j] > 0) row[j] = std::ceil(row[j] / multiples[j]) * multiples[j];
         return row;
     }
-    void find_least() {
-        least.fill(0);
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-            const Row row = padded(i);
-            for (std::size_t j = 0; j < columns; ++j)
-                if (row[j] > 0 && (least[j] == 0 || row[j] < least[j])) least[j] = row[j];
-        }
-        for (double& length : least)
-            if (length == 0) length = 1;
-    }
-    /// Of one sample; a length of 0 costs what the cheapest length above 0 does.
     double cost(std::size_t which, const Row& lengths) const {
-        const double value = prices[which].of(lengths, columns);
-        if (value > 0) return value;
-        double cheapest = 0;
-        for (std::size_t j = 0; j < columns; ++j) {
-            if (lengths[j] > 0) continue;
-            Row tried = lengths;
-            tried[j] = least[j];
-            const double price = prices[which].of(tried, columns);
-            if (price > 0 && (cheapest == 0 || price < cheapest)) cheapest = price;
-        }
-        return cheapest > 0 ? cheapest : prices[which].of(least, columns);
+        return prices[which].of(lengths, columns);
     }
     /// How many samples of these lengths make a batch. What is left over may be a tail.
     uint64_t fits(const Row& lengths) const {
@@ -131,7 +109,9 @@ uint64_t sorted_cut(const Rules& rules, const std::vector<Row>& rows) {
             if (rules.fits(wider) <= count) break;
             corner = wider;
         }
-        if (count >= rules.batch_size_multiple) count -= count % rules.batch_size_multiple;
+        const bool is_last = place + count == rows.size();  // that may be a tail
+        if (count >= rules.batch_size_multiple && !is_last)
+            count -= count % rules.batch_size_multiple;
         place += count;
     }
     return batches;
@@ -293,7 +273,6 @@ struct Case {
     sab_sizes* sizes = nullptr;
 
     explicit Case(Rules given) : rules(std::move(given)) {
-        rules.find_least();
         sab_sizes* parts[most_columns];
         sab_sizes_options strided SAB_SIZES_OPTIONS_INIT;
         strided.stride = sizeof(Row);
@@ -301,7 +280,7 @@ struct Case {
             EXPECT_EQ(sab_sizes_new(&rules.sizes[0][j], rules.sizes.size(), SAB_FLOAT64, &strided,
                                     &parts[j]),
                       SAB_OK);
-        EXPECT_EQ(sab_sizes_columns_new(parts, rules.columns, &sizes), SAB_OK);
+        EXPECT_EQ(sab_sizes_columns_new(parts, nullptr, rules.columns, &sizes), SAB_OK);
         for (std::size_t j = 0; j < rules.columns; ++j) sab_sizes_free(parts[j]);
         for (std::size_t i = 0; i < rules.prices.size(); ++i) {
             const std::vector<sab_cost_term>& terms = rules.prices[i].terms;

@@ -55,6 +55,8 @@ Lengths any_lengths(std::mt19937_64& random) {
         if (kind == 6 && below(20) == 0) length = 60000 + below(70000);
         lengths[i] = static_cast<uint32_t>(std::clamp(length, 1.0, 1e6));
     }
+    if (below(8) == 0)
+        for (uint32_t& length : lengths) length = below(3) == 0 ? 0 : length;
     const uint32_t longest = *std::ranges::max_element(lengths);
     for (uint32_t outliers = below(5) < 2 ? 1 + below(3) : 0; outliers > 0; --outliers)
         lengths.push_back(longest * (2 + below(100)));
@@ -118,7 +120,8 @@ Rules any_rules(std::mt19937_64& random, const Lengths& lengths) {
     std::ranges::sort(sorted);
     const bool leaves_out = rules.oversize != SAB_OVERSIZE_ERROR && random() % 2 == 0;
     const uint32_t longest = leaves_out ? sorted[sorted.size() * 19 / 20] : sorted.back();
-    rules.limit = rules.cost(1, longest) * one_of(1.0, 1.0, 1.5, 2.0, 5.0, 17.0, 60.0);
+    rules.limit =
+        std::max(rules.cost(1, longest), 1.0) * one_of(1.0, 1.0, 1.5, 2.0, 5.0, 17.0, 60.0);
     return rules;
 }
 
@@ -379,7 +382,8 @@ Least least_of_all(Lengths lengths, const Rules& rules, sab_tail tail, std::size
         least.batches = std::min(least.batches, batches);
         const double over = (static_cast<double>(batches) - static_cast<double>(bound)) /
                             static_cast<double>(bound);
-        least.overhead = std::min(least.overhead, std::max(padding / padded, over));
+        least.overhead =
+            std::min(least.overhead, std::max(padded > 0 ? padding / padded : 0, over));
     }
     return least;
 }

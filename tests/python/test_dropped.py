@@ -64,3 +64,26 @@ def test_no_batch_is_smaller_than_the_least():
     assert min(len(batch) for rank in ranks for batch in rank) >= 2
     with pytest.raises(ValueError, match="min_batch_size = 2: does not go with"):
         sab.plan(sizes, budget=36, min_batch_size=2, oversize="single")
+
+
+def test_min_batch_size_holds_under_a_lowered_budget_and_in_mixtures():
+    sampler = sab.BucketSampler([10] * 41, budget=100, min_batch_size=8)
+    assert sampler.plan.batch_count == 5 and sampler.skipped_count == 0
+    sampler.set_budget(80)
+    batches = list(sampler)
+    assert {len(batch) for batch in batches} == {8} and len(batches) == 5
+    seen = np.concatenate([*batches, sampler.skipped])
+    assert sorted(seen) == list(range(41))
+    with pytest.raises(ValueError, match="must pay for 8 samples, the plan's min_batch_size"):
+        sampler.set_budget(79)
+    mixture = sab.Mixture({"a": [3] * 30, "b": [4, 5, 6]}, repeat={"b": 3})
+    for rank in range(2):
+        own = sab.BucketSampler(mixture, budget=40, min_batch_size=3, rank=rank, world_size=2)
+        assert min(map(len, own)) >= 3
+
+
+def test_samples_of_size_0_cost_nothing_but_count():
+    sizes = [0] * 50 + [100]
+    assert sab.plan(sizes, budget=100).batch_count == 2
+    assert sab.plan(sizes, budget=100, max_batch_size=10).batch_count == 6
+    assert sab.plan([0, 0, 0], budget=1).report().lower_bound == 1

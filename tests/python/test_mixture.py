@@ -694,7 +694,7 @@ def test_a_report_says_that_a_source_does_not_appear():
         {"big": [3] * 100, "tiny": [2], "none": [1]}, repeat={"tiny": 0.3, "none": 0}
     )
     report = sab.plan(mixture, 30).report()
-    assert report.sources["tiny"] == sab.SourceReport(0, 0, 0, 0, 0, 0, 0, 0)
+    assert report.sources["tiny"] == sab.SourceReport(0, 0, 0, 0, 0, 0, 0, 0, 0)
     assert report.sources["tiny"].repeat == 0
     for name in ("tiny", "none"):
         assert f"{name} does not appear: its repeats give no sample" in str(report)

@@ -17,6 +17,7 @@ ROWS = [
     for line in TABLE.read_text().splitlines()
     if not line.startswith("#")
 ]
+ROWS = [row for row in ROWS if row[5] != "none"]
 THREE = [3, 1, 2]
 EXCEPTIONS = {
     "ARGUMENT": ValueError,
@@ -52,6 +53,7 @@ CALLS = {
     "plan_oversize": lambda: sab.plan([1, 99, 2], budget=9),
     "plan_none_left": lambda: sab.plan(THREE, boundaries=[10, 20], batch_size=2, oversize="skip"),
     "plan_tail": lambda: sab.plan(THREE, batch_size=4, tail="drop"),
+    "plan_histogram_threads": lambda: sab.plan(sab.Histogram(THREE), batch_size=2, threads=2),
     "plan_file": lambda: sab.Plan.open("/no/such/plan"),
     "plan_file_folder": lambda: sab.Plan.open("/"),
     "plan_file_save": lambda: a_plan().save("/no/such/folder/plan"),
@@ -70,9 +72,13 @@ CALLS = {
     "sizes_columns": lambda: sab.Sizes({"a": [3, 1], "b": [1]}),
     "sizes_file": lambda: sab.Sizes("/no/such/sizes.npy"),
     "sizes_file_format": lambda: sab.Sizes(__file__, format="word"),
+    "sizes_file_missing": lambda: sab.Sizes(__file__, format="text", missing="skip"),
+    "sizes_file_nulls": lambda: sab.Sizes(__file__, format="text", nulls="zero"),
     "pack_capacity": lambda: sab.PackedSampler([5, 3], 0),
     "pack_oversize": lambda: sab.PackedSampler([5, 3], 4),
     "pack_part_of_a_token": lambda: sab.PackedSampler([3, 2.5], 4),
+    "pack_window": lambda: sab.PackedSampler([5, 3], 9, window=7),
+    "pack_tries": lambda: sab.PackedSampler([5, 3], 9, tries=7),
     "balance_nothing": lambda: sab.BalancedSampler(THREE),
     "balance_budget": lambda: sab.BalancedSampler(THREE, budget=-1),
     "partition_parts": lambda: sab.partition([1, 2], 0),

@@ -900,7 +900,7 @@ def test_arguments_that_cannot_be():
     for make, error, words in (
         (lambda: numbers().batch(0), ValueError, "batch_size = 0"),
         (lambda: numbers().window(-1), ValueError, "width = -1"),
-        (lambda: numbers().block_shuffle(1.5), TypeError, "block_size = 1.5"),
+        (lambda: numbers().block_shuffle(1.5), TypeError, "size = 1.5"),
         (lambda: numbers().readahead(), ValueError, "a budget or a batch_size"),
         (lambda: numbers().readahead(budget=5, key="size"), ValueError, "key = 'size'"),
         (lambda: numbers().pack(5, key="size"), ValueError, "key = 'size'"),

@@ -43,6 +43,18 @@ void version_3(uint64_t key, std::span<uint32_t> out) {
     Permutation(out.size(), key).fill(0, out);
 }
 
+/// A size class in three buckets, which hold others as well.
+void exchanged(uint64_t key, std::span<uint32_t> out) {
+    const std::size_t third = out.size() / 3;
+    for (std::size_t begin = 0; begin < out.size(); begin += std::max<std::size_t>(1, third)) {
+        const auto part = out.subspan(begin, std::min(third, out.size() - begin));
+        Permutation(part.size(), mix(key + begin)).fill(0, part);
+        for (uint32_t& place : part) place += static_cast<uint32_t>(begin);
+    }
+    const auto count = static_cast<uint32_t>(out.size());
+    Permutation(count, key).map({0, count, 0, 0}, out);
+}
+
 void truly_random(uint64_t key, std::span<uint32_t> out) {
     std::mt19937_64 random(key);
     std::iota(out.begin(), out.end(), 0u);
@@ -65,6 +77,14 @@ TEST(PermutationStatistics, Version3_IsWithinARandomPermutationForEachKey) {
     for (const uint64_t n : {65536u, (1u << 20) - 1, 1u << 20, (1u << 20) + 1})
         jobs.push_back({n, 200 / scale, 10});
     const auto findings = run(version_3, jobs, 1);
+    EXPECT_TRUE(findings.empty()) << first_of(findings);
+}
+
+TEST(PermutationStatistics, ExchangedClass_IsWithinARandomPermutationForEachKey) {
+    std::vector<Job> jobs;
+    for (const uint64_t n : {60u, 513u, 2048u, 16384u})
+        jobs.push_back({n, 1000 / scale, 1000 / scale});
+    const auto findings = run(exchanged, jobs, 1);
     EXPECT_TRUE(findings.empty()) << first_of(findings);
 }
 

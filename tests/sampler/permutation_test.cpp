@@ -58,6 +58,20 @@ TEST(Permutation, Fill_EqualsTheOperatorFromAnyFirst) {
             permutation.fill_narrow(first, narrow);
             ASSERT_EQ(narrow, out) << count << " from " << first;
         }
+        // places 100 to 100 + some of many in any order are 3, 4, ... here
+        const auto some = static_cast<uint32_t>(count - std::min<uint64_t>(count, 3));
+        std::vector<uint32_t> places, expected;
+        for (uint64_t i = 0; i < 3000; ++i)
+            places.push_back(static_cast<uint32_t>(mix(i) % (count + 200)));
+        for (const uint32_t place : places)
+            expected.push_back(place >= 100 && place < 100 + some
+                                   ? 7 + static_cast<uint32_t>(permutation(place - 97))
+                                   : place);
+        std::vector<uint32_t> narrow = places;
+        permutation.map({100, some, 3, 7}, places);
+        ASSERT_EQ(places, expected) << count;
+        permutation.map_narrow({100, some, 3, 7}, narrow);
+        ASSERT_EQ(narrow, expected) << count;
     }
 }
 

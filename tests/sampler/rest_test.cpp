@@ -97,7 +97,7 @@ void make_sizes(Random& random, Job& job) {
     if (job.columns == 2) {
         const Sizes second = sizes_of(job.lengths[1]);
         const sab_sizes* const both[] = {first.get(), second.get()};
-        EXPECT_DONE(sab_sizes_columns_new(both, 2, &made));
+        EXPECT_DONE(sab_sizes_columns_new(both, nullptr, 2, &made));
     } else if (count >= 2 && random.one_in(3)) {
         const std::size_t half = 1 + random.below(count - 1);
         const auto middle = job.lengths[0].begin() + static_cast<std::ptrdiff_t>(half);
@@ -139,7 +139,7 @@ void make_plan(Random& random, Job& job) {
     if (random.one_in(4)) options.max_batch_size = 1 + random.below(8);
     if (random.one_in(4) && options.tail >= SAB_TAIL_DROP)
         options.max_shapes = one_count(1 + random.below(6)), options.max_shape_count = 1;
-    if (random.one_in(4) && sab_mixture_source_count(job.sizes.get()) == 0) {
+    if (random.one_in(4) && job.sizes.get()->impl.choice() == nullptr) {
         for (std::size_t i = 0; i < job.lengths[0].size(); ++i)
             job.ids.push_back(static_cast<int64_t>(random.below(3)));
         options.separate_by = job.ids.data();

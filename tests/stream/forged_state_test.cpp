@@ -89,7 +89,10 @@ sab_stream* mixed(std::size_t count, sab_mix_until until) {
     options.proportion_count = proportions.size();
     options.until = until;
     sab_stream *sources[] = {numbers(0), nullptr}, *stream = nullptr;
-    EXPECT_EQ(sab_array_stream_new("abcdefghij", 1, count, nullptr, &sources[1]), SAB_OK);
+    std::vector<sab_record> letters;
+    for (std::size_t i = 0; i < count; ++i)
+        letters.push_back({SAB_RECORD_BYTES, 1, "abcdefghij" + i, 1});
+    EXPECT_EQ(sab_list_stream_new(letters.data(), count, nullptr, &sources[1]), SAB_OK);
     return expect_made(sab_mix_stream_new(sources, 2, &options, &stream), stream);
 }
 
@@ -172,9 +175,15 @@ const Pipeline pipelines[] = {
      }},
     {"window", [] { return over(numbers(0), sab_window_stream_new, uint64_t{3}); }},
     {"block shuffle",
-     [] { return over(numbers(0), sab_block_shuffle_stream_new, uint64_t{6}, uint64_t{1}); }},
+     [] {
+         return over(numbers(0), sab_shuffle_stream_new, SAB_SHUFFLE_BLOCKS, uint64_t{6},
+                     uint64_t{1});
+     }},
     {"buffered shuffle",
-     [] { return over(numbers(0), sab_buffered_shuffle_stream_new, uint64_t{3}, uint64_t{2}); }},
+     [] {
+         return over(numbers(0), sab_shuffle_stream_new, SAB_SHUFFLE_BUFFER, uint64_t{3},
+                     uint64_t{2});
+     }},
     {"zip", [] { return joined(sab_zip_stream_new); }},
     {"mix until the first end", [] { return mixed(10, SAB_MIX_UNTIL_FIRST); }},
     {"mix until all ends", [] { return mixed(1, SAB_MIX_UNTIL_ALL); }},

@@ -1,6 +1,5 @@
 // Collections of samples: grouped, padded, masked and taken apart, with gradients; in C++ and in C
 // by DLPack.
-#include <ATen/DLConvertor.h>
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
@@ -24,7 +23,7 @@ using Tensors = std::vector<at::Tensor>;
 class Collections : public ::testing::Test {
 protected:
     void SetUp() override {
-        ASSERT_EQ(sab_torch_open(nullptr), SAB_OK) << sab_last_error_message();
+        ASSERT_EQ(sab_torch_open(nullptr, nullptr), SAB_OK) << sab_last_error_message();
         at::manual_seed(1);
     }
 };
@@ -390,134 +389,18 @@ TEST_F(Collections, WrongUse_IsRefusedWithItsReason) {
     expect_refused(give(at::rand({1}), "(B, L_a)"), {"group 0", "2 dimensions"});
 }
 
-int deletions = 0;
-
-DLManagedTensor* given_tensor(const at::Tensor& tensor) {
-    DLManagedTensor* const made = at::toDLPack(tensor);
-    struct Counted {
-        DLManagedTensor* inner;
-    };
-    auto* const counted = new DLManagedTensor(*made);
-    counted->manager_ctx = new Counted{made};
-    counted->deleter = [](DLManagedTensor* self) {
-        ++deletions;
-        auto* const context = static_cast<Counted*>(self->manager_ctx);
-        context->inner->deleter(context->inner);
-        delete context;
-        delete self;
-    };
-    return counted;
+sab_torch_tensor* native(at::Tensor& tensor) {
+    return reinterpret_cast<sab_torch_tensor*>(&tensor);
 }
 
-TEST_F(Collections, DLPack_GroupsMasksAndGivesBack) {
-    deletions = 0;
-    const at::Tensor a = at::rand({2, 3}), b = at::rand({5, 3});
-    DLManagedTensor* given[] = {given_tensor(a), given_tensor(b)};
-    sab_torch_leaf leaf = SAB_TORCH_LEAF_INIT;
-    leaf.signature = "(B, L_a, 4)";
-    leaf.dlpack = given;
-    sab_torch_collection* collection = nullptr;
-    EXPECT_EQ(sab_torch_collection_new(&leaf, 1, 2, &collection), SAB_E_ARGUMENT);
-    EXPECT_EQ(collection, nullptr);
-    EXPECT_EQ(deletions, 0);  // still the caller's
-    leaf.signature = "(B, L_a, 3)";
-    leaf.value = -1;
-    ASSERT_EQ(sab_torch_collection_new(&leaf, 1, 2, &collection), SAB_OK)
-        << sab_last_error_message();
-    sab_grouping* grouping = nullptr;
-    sab_torch_collection *grouped = nullptr, *back = nullptr;
-    const uint64_t both = 2;
-    ASSERT_EQ(sab_grouping_consecutive_new(&both, 1, &grouping), SAB_OK);
-    ASSERT_EQ(sab_torch_collection_group(collection, grouping, &grouped), SAB_OK)
-        << sab_last_error_message();
-    sab_grouping_free(grouping);
-    sab_torch_collection_free(collection);
-    EXPECT_EQ(deletions, 2);
-    DLManagedTensor *padded = nullptr, *mask = nullptr, *sample = nullptr;
-    ASSERT_EQ(sab_torch_collection_get_dlpack(grouped, 0, 0, &padded), SAB_OK)
-        << sab_last_error_message();
-    ASSERT_EQ(sab_torch_collection_get_mask_dlpack(grouped, 0, "a", 0, &mask), SAB_OK)
-        << sab_last_error_message();
-    ASSERT_EQ(sab_torch_collection_ungroup(grouped, &back), SAB_OK) << sab_last_error_message();
-    sab_torch_collection_free(grouped);
-    EXPECT_TRUE(at::equal(at::fromDLPack(padded), stacked({a, b}, 0, at::full({}, -1.0f))));
-    const at::Tensor mask_read = at::fromDLPack(mask);
-    EXPECT_EQ(mask_read.scalar_type(), at::kByte);
-    EXPECT_EQ(mask_read.sum().item<int64_t>(), 7);
-    ASSERT_EQ(sab_torch_collection_get_dlpack(back, 0, 1, &sample), SAB_OK);
-    EXPECT_TRUE(at::equal(at::fromDLPack(sample), b));
-    EXPECT_EQ(sab_torch_collection_get_dlpack(back, 1, 0, &sample), SAB_E_ARGUMENT);
-    EXPECT_EQ(sample, nullptr);
-    sab_torch_collection_free(back);
-    sab_torch_collection_free(nullptr);
-}
-
-TEST_F(Collections, DLPack_IsReadFromItsOffset_WhateverItsStrides) {
-    for (const bool has_strides : {true, false}) {
-        float memory[] = {0, 1, 2, 3, 4, 5, 6, 7};
-        int64_t shape[] = {3}, strides[] = {has_strides ? 2 : 1};
-        DLManagedTensor given{};  // without a deleter
-        given.dl_tensor.data = memory;
-        given.dl_tensor.device = {kDLCPU, 0};
-        given.dl_tensor.ndim = 1;
-        given.dl_tensor.dtype = {kDLFloat, 32, 1};
-        given.dl_tensor.shape = shape;
-        given.dl_tensor.strides = has_strides ? strides : nullptr;
-        given.dl_tensor.byte_offset = 2 * sizeof(float);
-        DLManagedTensor* const samples[] = {&given};
-        sab_torch_leaf leaf = SAB_TORCH_LEAF_INIT;
-        leaf.signature = "(B, L_a)";
-        leaf.dlpack = samples;
-        sab_torch_collection* collection = nullptr;
-        ASSERT_EQ(sab_torch_collection_new(&leaf, 1, 1, &collection), SAB_OK)
-            << sab_last_error_message();
-        at::Tensor read;
-        EXPECT_EQ(sab_torch_collection_get_tensor(collection, 0, 0,
-                                                  reinterpret_cast<sab_torch_tensor*>(&read)),
-                  SAB_OK);
-        EXPECT_TRUE(at::equal(
-            read, has_strides ? at::tensor({2.0f, 4.0f, 6.0f}) : at::tensor({2.0f, 3.0f, 4.0f})));
-        sab_torch_collection_free(collection);
-
-        const auto refused = [&](const char* why) {
-            EXPECT_EQ(sab_torch_collection_new(&leaf, 1, 1, &collection), SAB_E_ARGUMENT);
-            EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos)
-                << sab_last_error_message();
-            sab_sizes* sizes = nullptr;
-            EXPECT_EQ(sab_torch_sizes_new(&given, &sizes), SAB_E_ARGUMENT);
-            EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos)
-                << sab_last_error_message();
-        };
-        strides[0] = -1;
-        if (has_strides) refused("negative stride");
-        strides[0] = INT64_MAX;
-        if (has_strides) refused("more than 2^63 bytes");
-        shape[0] = -2;
-        refused("size -2");
-        strides[0] = 1;
-        shape[0] = INT64_MAX;
-        refused("more than 2^63 bytes");
-        shape[0] = 3;
-        given.dl_tensor.data = nullptr;
-        refused("no memory");
-        given.dl_tensor.shape = nullptr;
-        refused("no shape");
-        given.dl_tensor.ndim = -1;
-        refused("-1 dimensions");
-    }
-}
-
-TEST_F(Collections, DLPackDeleters_RunOnce_OrNotAtAllOnFailure) {
-    deletions = 0;
-    DLManagedTensor *const sample = given_tensor(at::rand({2, 2})),
-                           *const other = given_tensor(at::rand({1, 2})),
-                           *const value = given_tensor(at::rand({2}));
-    DLManagedTensor* given[] = {sample, other, sample};
+TEST_F(Collections, Tensors_AreLetGoOf_AndRefusedOnesNotKept) {
+    at::Tensor sample = at::rand({2, 2}), other = at::rand({1, 2}), value = at::rand({2});
+    sab_torch_tensor* given[] = {native(sample), native(other), native(sample)};
     sab_torch_leaf leaves[2] = {SAB_TORCH_LEAF_INIT, SAB_TORCH_LEAF_INIT};
     for (sab_torch_leaf& leaf : leaves) {
         leaf.signature = "(B, L_a, 2)";
-        leaf.dlpack = given;
-        leaf.value_dlpack = value;
+        leaf.tensors = given;
+        leaf.value_tensor = native(value);
     }
     leaves[0].path = "x";
     sab_torch_collection *collection = nullptr, *grouped = nullptr;
@@ -525,7 +408,7 @@ TEST_F(Collections, DLPackDeleters_RunOnce_OrNotAtAllOnFailure) {
         EXPECT_EQ(sab_torch_collection_new(leaves, 2, 3, &collection), SAB_E_ARGUMENT);
         EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos)
             << sab_last_error_message();
-        EXPECT_EQ(deletions, 0);
+        EXPECT_EQ(sample.use_count(), 1u);
     };
     for (const char* path : {"x", "", "x/y", "x//"}) {
         leaves[1].path = path;
@@ -541,24 +424,25 @@ TEST_F(Collections, DLPackDeleters_RunOnce_OrNotAtAllOnFailure) {
     refused("padding = 7");
     leaves[1].padding = SAB_PADDING_REPEAT;
     given[1] = nullptr;
-    refused("leaves[0].dlpack[1] is NULL");
-    given[1] = other;
+    refused("leaves[0].tensors[1] is NULL");
+    given[1] = native(other);
     leaves[1].struct_size = 4;
     refused("leaves[1].struct_size = 4");
     leaves[1].struct_size = sizeof(sab_torch_leaf);
     ASSERT_EQ(sab_torch_collection_new(leaves, 2, 3, &collection), SAB_OK)
         << sab_last_error_message();
-    EXPECT_EQ(deletions, 0);
+    EXPECT_GT(sample.use_count(), 1u);
     sab_grouping* grouping = nullptr;
     const uint64_t all = 3;
-    ASSERT_EQ(sab_grouping_consecutive_new(&all, 1, &grouping), SAB_OK);
-    ASSERT_EQ(sab_torch_collection_group(collection, grouping, &grouped), SAB_OK)
+    ASSERT_EQ(sab_grouping_partition_new(nullptr, &all, 1, &grouping), SAB_OK);
+    ASSERT_EQ(sab_torch_collection_grouped_new(collection, grouping, &grouped), SAB_OK)
         << sab_last_error_message();
     sab_grouping_free(grouping);
     sab_torch_collection_free(collection);
-    EXPECT_EQ(deletions, 2);  // the padding lives on
+    EXPECT_EQ(sample.use_count(), 1u);
+    EXPECT_GT(value.use_count(), 1u);  // the padding lives on
     sab_torch_collection_free(grouped);
-    EXPECT_EQ(deletions, 3);
+    EXPECT_EQ(value.use_count(), 1u);
 }
 
 TEST_F(Collections, LeavesOfALaterVersion_PassWithZeroesOnly) {

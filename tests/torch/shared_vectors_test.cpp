@@ -34,7 +34,7 @@ std::vector<std::string> split(const std::string& text, char by) {
 class SharedVectors : public ::testing::Test {
 protected:
     void SetUp() override {
-        ASSERT_EQ(sab_torch_open(nullptr), SAB_OK) << sab_last_error_message();
+        ASSERT_EQ(sab_torch_open(nullptr, nullptr), SAB_OK) << sab_last_error_message();
     }
 };
 

@@ -32,7 +32,7 @@ namespace {
 
 class Torch : public ::testing::Test {
 protected:
-    void SetUp() override { OK(sab_torch_open(nullptr)); }
+    void SetUp() override { OK(sab_torch_open(nullptr, nullptr)); }
 };
 
 struct Probe {
@@ -65,9 +65,7 @@ int64_t address_space() {
 // LibTorch keeps for good what it finds when it first asks for its CUDA part, so this test has a
 // process of its own.
 TEST(CudaPart, IsUsedOnceItIsLoaded) {
-    OK(sab_torch_open(nullptr));
-    sab_torch_info info = SAB_TORCH_INFO_INIT;
-    OK(sab_torch_get_info(&info));
+    OK(sab_torch_open(nullptr, nullptr));
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD) == nullptr)
         GTEST_SKIP() << "this LibTorch has no CUDA part";
     EXPECT_TRUE(at::detail::getCUDAHooks().compiledWithCuDNN());
@@ -75,7 +73,7 @@ TEST(CudaPart, IsUsedOnceItIsLoaded) {
 
 TEST_F(Torch, Info_NamesTheLibTorchThatIsLoaded) {
     sab_torch_info info = SAB_TORCH_INFO_INIT;
-    OK(sab_torch_get_info(&info));
+    OK(sab_torch_open(nullptr, &info));
     EXPECT_GE(std::atoi(info.torch_version), 1);
     EXPECT_NE(std::strstr(info.component_path, "sab_torch"), nullptr);
     EXPECT_GE(info.cuda_devices, 0);
@@ -275,49 +273,6 @@ TEST_F(Torch, FindMaxBatch_GivesTheSameRandomNumbersEachTimeAndAfterwards) {
     EXPECT_EQ(found.out_of_memory, 0u);
     for (const float number : seen) EXPECT_EQ(number, seen[0]);
     EXPECT_EQ(at::randn({100}, at::TensorOptions(at::kFloat)).data_ptr<float>()[0], first);
-}
-
-template <class Number>
-void read_back(at::ScalarType type) {
-    at::Tensor tensor = at::arange(20).to(type).slice(0, 0, 20, 2);  // strided
-    DLManagedTensor* const exported = at::toDLPack(tensor);
-    sab_sizes* sizes = nullptr;
-    OK(sab_torch_sizes_new(exported, &sizes));
-    int64_t boundaries[64], counts[64];
-    std::size_t count = 0;
-    if (type != at::kFloat && type != at::kDouble) {
-        OK(sab_bionemo_create_buckets(sizes, 1, 1, boundaries, counts, 63, &count));
-        EXPECT_EQ(boundaries[0], 0);
-        EXPECT_EQ(boundaries[count], 19);
-    }
-    EXPECT_EQ(sab_sizes_count(sizes), 10u);
-    sab_sizes_free(sizes);
-}
-
-TEST_F(Torch, SizesByDLPack_OfEveryType_AreRead) {
-    read_back<int8_t>(at::kChar);
-    read_back<int16_t>(at::kShort);
-    read_back<int32_t>(at::kInt);
-    read_back<int64_t>(at::kLong);
-    read_back<uint8_t>(at::kByte);
-    read_back<float>(at::kFloat);
-    read_back<double>(at::kDouble);
-}
-
-TEST_F(Torch, SizesByDLPack_OfAnotherShapeOrType_AreRefusedAndStayTheCallers) {
-    for (const at::Tensor& tensor :
-         {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf), at::arange(4)}) {
-        DLManagedTensor* const exported = at::toDLPack(tensor);
-        const bool is_odd = tensor.scalar_type() == at::kLong && tensor.dim() == 1;
-        if (is_odd) exported->dl_tensor.dtype.lanes = 2;  // which LibTorch has no type for
-        sab_sizes* sizes = nullptr;
-        EXPECT_EQ(sab_torch_sizes_new(exported, &sizes), SAB_E_ARGUMENT);
-        EXPECT_NE(std::strstr(sab_last_error_message(), is_odd ? "lanes" : "tensor:"), nullptr)
-            << sab_last_error_message();
-        EXPECT_EQ(sizes, nullptr);
-        exported->dl_tensor.dtype.lanes = 1;
-        at::fromDLPack(exported);  // takes it and calls its deleter
-    }
 }
 
 TEST_F(Torch, BatchIndices_BecomeATensor) {

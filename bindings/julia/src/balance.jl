@@ -69,6 +69,7 @@ of the samples of a rank; it must return the same batches for the same samples. 
 closes before its complexities would sum to more than `budget`.
 """
 function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    make_batches === nothing && budget === nothing && throw(ArgumentError("make_batches = nothing and budget = nothing: one must be given"))
     own = (make_batches = make_batches, budget = budget, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
     made_from = Any[complexity, merge(own, values(given))]
     complexity = read_sizes(complexity, make_batches)
@@ -79,7 +80,7 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
         balancing.make_batches_ctx = pointer_from_objref(calls)
     end
-    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls; made_from = made_from)
+    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls; made_from = made_from)
 end
 
 const BalancedSampler = Sampler{:BalancedSampler}

@@ -84,7 +84,7 @@ end
 
 The URL of the cache, with its passwords, for other processes to open.
 """
-url(cache::Cache) = GC.@preserve cache unsafe_string(Raw.sab_cache_url(cache))
+url(cache::Cache) = GC.@preserve cache unsafe_string(facts(cache).url)
 
 function Base.get(cache::Cache, key, default)
     name = key_bytes(key)
@@ -184,5 +184,6 @@ end
 
 Statistics of a [`Cache`](@ref) since it was opened: the fields of `sab_cache_stats`.
 """
-stats(cache::Cache) = fields(filled(out -> Raw.sab_cache_get_stats(cache, out), Raw.sab_cache_stats))
+stats(cache::Cache) = fields(facts(cache))
+facts(cache::Cache) = filled(out -> Raw.sab_cache_get_stats(cache, out), Raw.sab_cache_stats)
 Base.show(io::IO, cache::Cache) = print(io, "Cache(", isopen(cache) ? replace(url(cache), r"^redis://.*@" => "redis://...@") : "closed", ")")

@@ -41,8 +41,5 @@ function by_column(argument, given, names)
     return dense(Float64, given)
 end
 
-# The names in the library's memory that `name(column)` gives, or none.
-function names_by(name, columns)
-    pointers = [name(column - 1) for column in 1:columns]
-    return any(==(C_NULL), pointers) ? Symbol[] : [Symbol(unsafe_string(pointer)) for pointer in pointers]
-end
+# Names of columns in the library's memory; none for NULL.
+names_at(names, columns) = names == C_NULL ? Symbol[] : [Symbol(unsafe_string(unsafe_load(names, column))) for column in 1:columns]

@@ -84,12 +84,30 @@ function recipe(sampler::Sampler, taken)
     return (continued, (typeof(sampler).parameters[1], taken(sampler.made_from), state(sampler), sampler.is_running))
 end
 without_recipe(::ShardedSampler) = "the ranks make it together; save its SAB.state"
-without_recipe(::ReadaheadSampler) = "make it of the same pipeline, and restore!(sampler, state) with the SAB.state of this one"
 without_recipe(::Sampler) = "it has no state; make it anew from its arguments"
 
 function continued(kind::Symbol, arguments, saved, is_running)
     sampler = restore!(again(Sampler{kind}, arguments...), saved)
     sampler.is_copy, sampler.is_running = true, is_running
+    return sampler
+end
+
+# It has no state, but its passes give the same batches again.
+function recipe(sampler::BionemoSampler, taken)
+    alive(sampler)
+    return (walked_again, (taken(sampler.made_from), tell(sampler)..., generator(sampler), sampler.is_running))
+end
+function walked_again(arguments, epoch, position, words, is_running)
+    sampler = again(BionemoSampler, arguments...)
+    for _ in 1:epoch
+        foreach(_ -> nothing, sampler)
+    end
+    begin!(sampler)
+    for _ in 1:position
+        next_batch!(sampler)
+    end
+    position == 0 || is_running || next_batch!(sampler) # which reports the end
+    generator(sampler) == words || cannot(sampler, "it began a pass twice, or at another epoch, or its generator was set; make it anew from its arguments")
     return sampler
 end
 

@@ -29,7 +29,7 @@ Adds samples. Of a mixture each sample is added once, with its source.
 """
 function add!(histogram::Histogram, sizes)
     sizes = Sizes(sizes)
-    GC.@preserve sizes check(Raw.sab_histogram_add(histogram, sizes))
+    GC.@preserve sizes check(Raw.sab_histogram_add(histogram, sizes, C_NULL))
     return histogram
 end
 
@@ -42,7 +42,7 @@ histogram before it.
 function number!(histogram::Histogram, sizes)
     sizes = Sizes(sizes)
     numbers = Vector{UInt64}(undef, length(sizes))
-    GC.@preserve sizes check(Raw.sab_histogram_number(histogram, sizes, numbers))
+    GC.@preserve sizes check(Raw.sab_histogram_add(histogram, sizes, numbers))
     return numbers
 end
 
@@ -85,7 +85,8 @@ end
 `samples`, `entries` (number of distinct sizes), `total` of the sizes, `columns`, `sources` of a
 mixture, and `fingerprint` (equal only for equal histograms).
 """
-info(histogram::Histogram) = fields(filled(out -> Raw.sab_histogram_get_info(histogram, out), Raw.sab_histogram_info))
+info(histogram::Histogram) = fields(facts(histogram))
+facts(histogram::Histogram) = filled(out -> Raw.sab_histogram_get_info(histogram, out), Raw.sab_histogram_info)
 
 """
     entries(histogram)
@@ -94,18 +95,16 @@ The entries in ascending order: `sizes` (of several columns a matrix with a row 
 `counts`, and `sources` of a mixture (numbers from 0), or `nothing`.
 """
 function entries(histogram::Histogram)
-    facts = info(histogram)
-    sizes, counts, sources = Ref{Ptr{Float64}}(C_NULL), Ref{Ptr{UInt64}}(C_NULL), Ref{Ptr{UInt32}}(C_NULL)
+    given = facts(histogram)
     GC.@preserve histogram begin
-        check(Raw.sab_histogram_get_entries(histogram, sizes, counts, sources))
-        taken(array, shape...) = facts.entries == 0 ? zeros(eltype(array[]), shape...) : copy(unsafe_wrap(Array, array[], shape))
-        entries = Int(facts.entries)
-        shape = facts.columns > 1 ? (Int(facts.columns), entries) : (entries,)
-        return (sizes = taken(sizes, shape...), counts = taken(counts, entries), sources = facts.sources == 0 ? nothing : taken(sources, entries))
+        taken(array, shape...) = given.entries == 0 ? zeros(eltype(array), shape...) : copy(unsafe_wrap(Array, array, shape))
+        entries = Int(given.entries)
+        shape = given.columns > 1 ? (Int(given.columns), entries) : (entries,)
+        return (sizes = taken(given.entry_sizes, shape...), counts = taken(given.entry_counts, entries), sources = given.sources == 0 ? nothing : taken(given.entry_sources, entries))
     end
 end
 
-columns(histogram::Histogram) = GC.@preserve histogram names_by(column -> Raw.sab_histogram_column_name(histogram, column), info(histogram).columns)
+columns(histogram::Histogram) = GC.@preserve histogram names_at(facts(histogram).column_names, facts(histogram).columns)
 
 Base.write(io::IO, histogram::Histogram) = write(io, written((buffer, room, size) -> Raw.sab_histogram_write(histogram, buffer, room, size)))
 function Base.read(io::IO, ::Type{Histogram})

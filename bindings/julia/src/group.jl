@@ -86,7 +86,7 @@ function partition_grouping(parts)
 end
 function consecutive_grouping(counts)
     counts = dense(UInt64, counts)
-    return Grouping(created(out -> Raw.sab_grouping_consecutive_new(counts, length(counts), out), Raw.sab_grouping))
+    return Grouping(created(out -> Raw.sab_grouping_partition_new(C_NULL, counts, length(counts), out), Raw.sab_grouping))
 end
 @doc (@doc predefined_grouping) partition_grouping
 @doc (@doc predefined_grouping) consecutive_grouping

@@ -191,8 +191,11 @@ function filled(fill, ::Type{T}) where {T<:Raw.Struct}
     return value
 end
 
-# The fields after the first; counts as Int.
-fields(value::T) where {T<:Raw.Struct} = NamedTuple{fieldnames(T)[2:end]}(ntuple(i -> plain(fieldname(T, i + 1), getfield(value, i + 1)), fieldcount(T) - 1))
+# The fields after the first that are numbers; counts as Int.
+function fields(value::T) where {T<:Raw.Struct}
+    names = filter(name -> !(fieldtype(T, name) <: Ptr), fieldnames(T)[2:end])
+    return NamedTuple{names}(map(name -> plain(name, getfield(value, name)), names))
+end
 plain(name, value) = value isa Integer && name !== :fingerprint ? Int(value) : value
 
 # Options: the library's defaults, replaced by the given values that are not `nothing`.

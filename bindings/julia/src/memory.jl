@@ -80,7 +80,7 @@ Probe(probe::Probe) = probe
 Loads libsab's LibTorch component, which the probes `"cpu"` and `"cuda:N"` need. By default it is the
 file that the environment variable SAB_TORCH_LIBRARY names, or the one beside libsab.
 """
-torch_open(path = nothing) = (check(Raw.sab_torch_open(path === nothing ? C_NULL : path)); nothing)
+torch_open(path = nothing) = (check(Raw.sab_torch_open(path === nothing ? C_NULL : path, C_NULL)); nothing)
 
 # Calls that use a probe throw the exceptions of its functions.
 probing(run, probe::Probe, functions::Calls...) = check(calling(run), probe.calls, functions...)
@@ -214,9 +214,9 @@ end
 The names of the columns of a [`MemoryModel`](@ref) of batches; none for columns without a name.
 """
 function columns(model::MemoryModel)
-    facts = info(model)
-    facts.kind == Raw.SAB_MODEL_BATCH || return Symbol[]
-    return GC.@preserve model names_by(column -> Raw.sab_memory_model_column_name(model, column), facts.feature_count - 1)
+    given = facts(model)
+    given.kind == Raw.SAB_MODEL_BATCH || return Symbol[]
+    return GC.@preserve model names_at(given.column_names, given.feature_count - 1)
 end
 
 """
@@ -225,7 +225,8 @@ end
 Facts of a [`MemoryModel`](@ref): `kind`, `degree`, `feature_count`, `term_count`, `measurements`,
 `constant`, `margin`, `coverage`, `residual`, `held_out_residual`, `largest_residual`.
 """
-info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info))
+info(model::MemoryModel) = fields(facts(model))
+facts(model::MemoryModel) = filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info)
 
 """
     terms(model)
@@ -233,11 +234,11 @@ info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(mo
 `(coefficient, powers)` of each term of a [`MemoryModel`](@ref).
 """
 function terms(model::MemoryModel)
-    facts = info(model)
-    return map(1:facts.term_count) do index
-        coefficient, powers = Ref(0.0), Vector{UInt32}(undef, facts.feature_count)
-        check(Raw.sab_memory_model_get_term(model, index - 1, coefficient, powers))
-        (coefficient[], Int.(powers))
+    given = facts(model)
+    width = Int(given.feature_count)
+    return GC.@preserve model map(1:given.term_count) do index
+        powers = [unsafe_load(given.powers, (index - 1) * width + feature) for feature in 1:width]
+        (unsafe_load(given.coefficients, index), Int.(powers))
     end
 end
 
@@ -346,11 +347,6 @@ function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing,
         budget = Int(result.limit))
 end
 
-increase_callback(ctx, epoch, current, increase) = guard(ctx) do calls
-    unsafe_store!(increase, Int64(calls.main(Int(epoch), Int(current))))
-    0
-end
-
 """
     grow_batch_size(increase, epoch, current, max_batch_size)
     grow_batch_size_linear(epoch, start, amount, period, max_batch_size)
@@ -360,22 +356,21 @@ The batch size of an epoch: larger by `increase(epoch, current)` if that is at m
 `amount` every `period` epochs, or doubled at each milestone.
 """
 function grow_batch_size(increase, epoch::Integer, current::Integer, max_batch_size::Integer)
-    calls, result = Calls(increase), Ref{UInt64}(0)
-    callback = @cfunction(increase_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}))
-    check(calling(() -> Raw.sab_batch_size_grow(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :max_batch_size, max_batch_size), result)), calls)
-    return Int(result[])
+    at_least(1, :current, current)
+    more = increase(at_least(0, :epoch, epoch), current)
+    return current + at_least(0, :increase, more) <= max_batch_size ? current + more : current
 end
 function grow_batch_size_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, max_batch_size::Integer)
-    result = Ref{UInt64}(0)
-    check(Raw.sab_batch_size_grow_linear(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), converted(UInt64, :amount, amount), converted(UInt64, :period, period),
-        converted(UInt64, :max_batch_size, max_batch_size), result))
-    return Int(result[])
+    at_least(at_least(1, :start, start), :max_batch_size, max_batch_size)
+    times = at_least(0, :epoch, epoch) ÷ at_least(1, :period, period)
+    return Int(min(start + widemul(times, at_least(0, :amount, amount)), max_batch_size))
 end
 function grow_batch_size_doubling(epoch::Integer, start::Integer, milestones, max_batch_size::Integer)
-    milestones, result = dense(UInt64, milestones), Ref{UInt64}(0)
-    check(Raw.sab_batch_size_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :max_batch_size, max_batch_size), result))
-    return Int(result[])
+    at_least(at_least(1, :start, start), :max_batch_size, max_batch_size)
+    at_least(0, :epoch, epoch)
+    return Int(min(big(start) << count(<=(epoch), milestones), max_batch_size))
 end
+at_least(least, name, value) = value >= least ? value : throw(ArgumentError("$name = $value: must be a whole number from $least to $(typemax(Int64))"))
 @doc (@doc grow_batch_size) grow_batch_size_linear
 @doc (@doc grow_batch_size) grow_batch_size_doubling
 

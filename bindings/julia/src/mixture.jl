@@ -80,7 +80,9 @@ function flat_mixture(sizes, sources; all_sources = nothing, given...)
     names = sort(unique(all_sources === nothing ? ids : all))
     made_from = Any[sizes, merge((sources = ids, all_sources = all_sources), values(given))]
     given, kept = mixture_options(names, all_sources === nothing ? Int64[] : names; given...)
-    mixture = GC.@preserve kept created(out -> Raw.sab_mixture_flat_new(sizes, ids, length(ids), given, out), Raw.sab_sizes)
+    given.ids, given.id_count = pointer(ids), length(ids)
+    parts = [Base.unsafe_convert(Ptr{Raw.sab_sizes}, sizes)]
+    mixture = GC.@preserve sizes ids kept created(out -> Raw.sab_mixture_new(parts, 1, given, out), Raw.sab_sizes)
     return Mixture(Sizes(mixture, sizes.data), names, made_from)
 end
 
@@ -160,10 +162,8 @@ end
 Where a sample is: the name of its source, and which of the samples of that source it is, from 1.
 """
 function source(mixture::Mixture, index::Integer)
-    checkbounds(mixture.sizes, index)
-    place, row = Ref{Csize_t}(0), Ref{Csize_t}(0)
-    check(Raw.sab_mixture_locate(mixture.sizes, index - 1, place, row))
-    return mixture.names[place[]+1], Int(row[]) + 1
+    number, row = source(mixture.sizes, index)
+    return mixture.names[number], row
 end
 
 """
@@ -182,7 +182,8 @@ end
 
 Reads all batches of the current epoch, over all ranks, and reports each source of the mixture that
 the sampler is over: its `name`, and the fields of `sab_mixture_report`: `samples`, `distinct`,
-`most`, `total`, `padded_total`, `padding`, `proportion`, `deviation`. The cursor stays where it is.
+`most`, `together`, `total`, `padded_total`, `padding`, `proportion`, `deviation`. The cursor stays
+where it is.
 """
 function report(sampler::Sampler, mixture::Mixture; progress = nothing)
     calls, count = Calls(progress = progress), length(mixture.names)

@@ -133,20 +133,17 @@ Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batche
 rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
 sizes over all columns, `budget_count`, `columns`.
 """
-info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info))
+info(plan::Plan) = fields(facts(plan))
+facts(plan::Plan) = filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info)
 
-columns(plan::Plan) = GC.@preserve plan names_by(column -> Raw.sab_plan_column_name(plan, column), info(plan).columns)
+columns(plan::Plan) = GC.@preserve plan names_at(facts(plan).column_names, facts(plan).columns)
 
 """
     budgets(plan)
 
 The limits of the budgets that the plan was made with.
 """
-budgets(plan::Plan) = map(1:info(plan).budget_count) do index
-    limit = Ref(0.0)
-    check(Raw.sab_plan_get_budget(plan, index - 1, limit))
-    limit[]
-end
+budgets(plan::Plan) = GC.@preserve plan [unsafe_load(facts(plan).limits, index) for index in 1:facts(plan).budget_count]
 
 """
     buckets(plan)

@@ -71,6 +71,7 @@ const SAB_NULLS_ZERO = 1
 struct sab_sizes end
 const sab_dtype = Int32
 const sab_text_unit = Int32
+const sab_null_rule = Int32
 
 mutable struct sab_sizes_options <: Struct
     struct_size::Csize_t
@@ -79,7 +80,17 @@ mutable struct sab_sizes_options <: Struct
     sab_sizes_options() = zeroed(new())
 end
 
-const sab_null_rule = Int32
+
+mutable struct sab_sizes_info <: Struct
+    struct_size::Csize_t
+    count::Csize_t
+    columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
+    sources::Csize_t
+    description::Ptr{UInt8}
+    sab_sizes_info() = zeroed(new())
+end
+
 const SAB_MAX_COST_TERMS = 64
 const SAB_MAX_BUDGETS = 8
 struct sab_cost end
@@ -171,8 +182,10 @@ mutable struct sab_plan_info <: Struct
     lower_bound::UInt64
     fingerprint::UInt64
     total::Float64
+    limits::Ptr{Float64}
     budget_count::Csize_t
     columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     sab_plan_info() = zeroed(new())
 end
 
@@ -196,7 +209,7 @@ mutable struct sab_plan_report <: Struct
     length_correlation::Float64
     variance_ratio::Float64
     nearest_target::Float64
-    target_met::UInt64
+    target_met::Int32
     columns::Csize_t
     totals::Ptr{Float64}
     padded_totals::Ptr{Float64}
@@ -442,7 +455,10 @@ mutable struct sab_memory_model_info <: Struct
     kind::sab_memory_model_kind
     degree::UInt32
     feature_count::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     term_count::Csize_t
+    coefficients::Ptr{Float64}
+    powers::Ptr{UInt32}
     measurements::UInt64
     constant::Float64
     margin::Float64
@@ -645,6 +661,8 @@ const sab_mixture_unit = Int32
 
 mutable struct sab_mixture_options <: Struct
     struct_size::Csize_t
+    ids::Ptr{Int64}
+    id_count::Csize_t
     repeats::Ptr{Float64}
     repeat_count::Csize_t
     proportions::Ptr{Float64}
@@ -679,6 +697,7 @@ mutable struct sab_mixture_report <: Struct
     samples::UInt64
     distinct::UInt64
     most::UInt64
+    together::UInt64
     total::Float64
     padded_total::Float64
     padding::Float64
@@ -695,8 +714,12 @@ mutable struct sab_histogram_info <: Struct
     entries::UInt64
     total::Float64
     columns::Csize_t
+    column_names::Ptr{Ptr{UInt8}}
     sources::Csize_t
     fingerprint::UInt64
+    entry_sizes::Ptr{Float64}
+    entry_counts::Ptr{UInt64}
+    entry_sources::Ptr{UInt32}
     sab_histogram_info() = zeroed(new())
 end
 
@@ -813,6 +836,8 @@ const SAB_ON_ERROR_STOP = 0
 const SAB_ON_ERROR_SKIP = 1
 const SAB_MIX_UNTIL_FIRST = 0
 const SAB_MIX_UNTIL_ALL = 1
+const SAB_SHUFFLE_BLOCKS = 0
+const SAB_SHUFFLE_BUFFER = 1
 struct sab_stream end
 const sab_record_kind = Int32
 
@@ -892,6 +917,7 @@ mutable struct sab_mix_stream_options <: Struct
     sab_mix_stream_options() = zeroed(new())
 end
 
+const sab_stream_shuffle = Int32
 
 mutable struct sab_readahead_stream_options <: Struct
     struct_size::Csize_t
@@ -1056,6 +1082,7 @@ mutable struct sab_cache_stats <: Struct
     bytes_read::UInt64
     bytes_written::UInt64
     buffered::UInt64
+    url::Ptr{UInt8}
     sab_cache_stats() = zeroed(new())
 end
 
@@ -1077,11 +1104,9 @@ mutable struct sab_torch_leaf <: Struct
     struct_size::Csize_t
     path::Ptr{UInt8}
     signature::Ptr{UInt8}
-    dlpack::Ptr{Ptr{DLManagedTensor}}
     tensors::Ptr{Ptr{sab_torch_tensor}}
     padding::sab_pad_rule
     value::Float64
-    value_dlpack::Ptr{DLManagedTensor}
     value_tensor::Ptr{sab_torch_tensor}
     sab_torch_leaf() = zeroed(new())
 end
@@ -1121,22 +1146,14 @@ const _sab_sizes_join_new = Ref(C_NULL)
 sab_sizes_join_new(parts, count, sizes) = ccall(_sab_sizes_join_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), parts, count, sizes)
 const _sab_sizes_locate = Ref(C_NULL)
 sab_sizes_locate(sizes, index, part, row) = ccall(_sab_sizes_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, part, row)
-const _sab_sizes_named_new = Ref(C_NULL)
-sab_sizes_named_new(sizes, name, named) = ccall(_sab_sizes_named_new[], sab_status, (Ptr{sab_sizes}, Cstring, Ptr{Ptr{sab_sizes}}), sizes, name, named)
 const _sab_sizes_columns_new = Ref(C_NULL)
-sab_sizes_columns_new(columns, count, sizes) = ccall(_sab_sizes_columns_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), columns, count, sizes)
-const _sab_sizes_column_count = Ref(C_NULL)
-sab_sizes_column_count(sizes) = ccall(_sab_sizes_column_count[], Csize_t, (Ptr{sab_sizes},), sizes)
-const _sab_sizes_column_name = Ref(C_NULL)
-sab_sizes_column_name(sizes, column) = ccall(_sab_sizes_column_name[], Cstring, (Ptr{sab_sizes}, Csize_t), sizes, column)
-const _sab_sizes_description = Ref(C_NULL)
-sab_sizes_description(sizes) = ccall(_sab_sizes_description[], Cstring, (Ptr{sab_sizes},), sizes)
+sab_sizes_columns_new(columns, names, count, sizes) = ccall(_sab_sizes_columns_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Ptr{Ptr{UInt8}}, Csize_t, Ptr{Ptr{sab_sizes}}), columns, names, count, sizes)
+const _sab_sizes_get_info = Ref(C_NULL)
+sab_sizes_get_info(sizes, info) = ccall(_sab_sizes_get_info[], sab_status, (Ptr{sab_sizes}, Ptr{sab_sizes_info}), sizes, info)
 const _sab_sizes_count = Ref(C_NULL)
 sab_sizes_count(sizes) = ccall(_sab_sizes_count[], Csize_t, (Ptr{sab_sizes},), sizes)
 const _sab_sizes_get = Ref(C_NULL)
-sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
-const _sab_sizes_values = Ref(C_NULL)
-sab_sizes_values(sizes, column, first, count, values) = ccall(_sab_sizes_values[], sab_status, (Ptr{sab_sizes}, Csize_t, Csize_t, Csize_t, Ptr{Float64}), sizes, column, first, count, values)
+sab_sizes_get(sizes, first, count, values) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Csize_t, Ptr{Float64}), sizes, first, count, values)
 const _sab_sizes_free = Ref(C_NULL)
 sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
 const _sab_cost_padded_new = Ref(C_NULL)
@@ -1155,10 +1172,6 @@ const _sab_plan_new = Ref(C_NULL)
 sab_plan_new(sizes, options, plan) = ccall(_sab_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), sizes, options, plan)
 const _sab_plan_get_info = Ref(C_NULL)
 sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
-const _sab_plan_get_budget = Ref(C_NULL)
-sab_plan_get_budget(plan, index, limit) = ccall(_sab_plan_get_budget[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{Float64}), plan, index, limit)
-const _sab_plan_column_name = Ref(C_NULL)
-sab_plan_column_name(plan, column) = ccall(_sab_plan_column_name[], Cstring, (Ptr{sab_plan}, Csize_t), plan, column)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
 const _sab_plan_get_skipped = Ref(C_NULL)
@@ -1267,10 +1280,6 @@ const _sab_memory_model_fit_new = Ref(C_NULL)
 sab_memory_model_fit_new(features, count, feature_count, peaks, options, model) = ccall(_sab_memory_model_fit_new[], sab_status, (Ptr{Float64}, Csize_t, Csize_t, Ptr{Float64}, Ptr{sab_memory_model_options}, Ptr{Ptr{sab_memory_model}}), features, count, feature_count, peaks, options, model)
 const _sab_memory_model_get_info = Ref(C_NULL)
 sab_memory_model_get_info(model, info) = ccall(_sab_memory_model_get_info[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_memory_model_info}), model, info)
-const _sab_memory_model_get_term = Ref(C_NULL)
-sab_memory_model_get_term(model, index, coefficient, powers) = ccall(_sab_memory_model_get_term[], sab_status, (Ptr{sab_memory_model}, Csize_t, Ptr{Float64}, Ptr{UInt32}), model, index, coefficient, powers)
-const _sab_memory_model_column_name = Ref(C_NULL)
-sab_memory_model_column_name(model, column) = ccall(_sab_memory_model_column_name[], Cstring, (Ptr{sab_memory_model}, Csize_t), model, column)
 const _sab_memory_model_predict = Ref(C_NULL)
 sab_memory_model_predict(model, features, count, predicted, upper) = ccall(_sab_memory_model_predict[], sab_status, (Ptr{sab_memory_model}, Ptr{Float64}, Csize_t, Ptr{Float64}, Ptr{Float64}), model, features, count, predicted, upper)
 const _sab_memory_model_cost_new = Ref(C_NULL)
@@ -1299,8 +1308,6 @@ const _sab_bagua_batches_add = Ref(C_NULL)
 sab_bagua_batches_add(batches, indices, count) = ccall(_sab_bagua_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
 const _sab_bagua_sampler_new = Ref(C_NULL)
 sab_bagua_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
-const _sab_bagua_batch_sampler_new = Ref(C_NULL)
-sab_bagua_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
 const _sab_sizes_file_new = Ref(C_NULL)
 sab_sizes_file_new(path, options, sizes) = ccall(_sab_sizes_file_new[], sab_status, (Cstring, Ptr{sab_sizes_file_options}, Ptr{Ptr{sab_sizes}}), path, options, sizes)
 const _sab_items_partition = Ref(C_NULL)
@@ -1325,14 +1332,8 @@ const _sab_context_plan_free = Ref(C_NULL)
 sab_context_plan_free(plan) = ccall(_sab_context_plan_free[], Cvoid, (Ptr{sab_context_plan},), plan)
 const _sab_mixture_new = Ref(C_NULL)
 sab_mixture_new(sources, count, options, sizes) = ccall(_sab_mixture_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sources, count, options, sizes)
-const _sab_mixture_flat_new = Ref(C_NULL)
-sab_mixture_flat_new(sizes, ids, count, options, mixture) = ccall(_sab_mixture_flat_new[], sab_status, (Ptr{sab_sizes}, Ptr{Int64}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sizes, ids, count, options, mixture)
-const _sab_mixture_source_count = Ref(C_NULL)
-sab_mixture_source_count(sizes) = ccall(_sab_mixture_source_count[], Csize_t, (Ptr{sab_sizes},), sizes)
 const _sab_mixture_get_source = Ref(C_NULL)
 sab_mixture_get_source(sizes, index, epoch, source) = ccall(_sab_mixture_get_source[], sab_status, (Ptr{sab_sizes}, Csize_t, UInt64, Ptr{sab_mixture_source}), sizes, index, epoch, source)
-const _sab_mixture_locate = Ref(C_NULL)
-sab_mixture_locate(sizes, index, source, row) = ccall(_sab_mixture_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, source, row)
 const _sab_mixture_get_counts = Ref(C_NULL)
 sab_mixture_get_counts(sizes, epoch, counts, count) = ccall(_sab_mixture_get_counts[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{UInt32}, Csize_t), sizes, epoch, counts, count)
 const _sab_mixture_get_report = Ref(C_NULL)
@@ -1340,19 +1341,13 @@ sab_mixture_get_report(sampler, options, reports, count) = ccall(_sab_mixture_ge
 const _sab_histogram_new = Ref(C_NULL)
 sab_histogram_new(histogram) = ccall(_sab_histogram_new[], sab_status, (Ptr{Ptr{sab_histogram}},), histogram)
 const _sab_histogram_add = Ref(C_NULL)
-sab_histogram_add(histogram, sizes) = ccall(_sab_histogram_add[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}), histogram, sizes)
-const _sab_histogram_number = Ref(C_NULL)
-sab_histogram_number(histogram, sizes, numbers) = ccall(_sab_histogram_number[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}, Ptr{UInt64}), histogram, sizes, numbers)
+sab_histogram_add(histogram, sizes, numbers) = ccall(_sab_histogram_add[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}, Ptr{UInt64}), histogram, sizes, numbers)
 const _sab_histogram_merge = Ref(C_NULL)
 sab_histogram_merge(histogram, other) = ccall(_sab_histogram_merge[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
 const _sab_histogram_subtract = Ref(C_NULL)
 sab_histogram_subtract(histogram, other) = ccall(_sab_histogram_subtract[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
 const _sab_histogram_get_info = Ref(C_NULL)
 sab_histogram_get_info(histogram, info) = ccall(_sab_histogram_get_info[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram_info}), histogram, info)
-const _sab_histogram_get_entries = Ref(C_NULL)
-sab_histogram_get_entries(histogram, sizes, counts, sources) = ccall(_sab_histogram_get_entries[], sab_status, (Ptr{sab_histogram}, Ptr{Ptr{Float64}}, Ptr{Ptr{UInt64}}, Ptr{Ptr{UInt32}}), histogram, sizes, counts, sources)
-const _sab_histogram_column_name = Ref(C_NULL)
-sab_histogram_column_name(histogram, column) = ccall(_sab_histogram_column_name[], Cstring, (Ptr{sab_histogram}, Csize_t), histogram, column)
 const _sab_histogram_write = Ref(C_NULL)
 sab_histogram_write(histogram, buffer, capacity, size) = ccall(_sab_histogram_write[], sab_status, (Ptr{sab_histogram}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), histogram, buffer, capacity, size)
 const _sab_histogram_bytes_new = Ref(C_NULL)
@@ -1393,12 +1388,6 @@ const _sab_memory_guard_step = Ref(C_NULL)
 sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_step_in_chunks_options}), guard, batch, options)
 const _sab_memory_guard_free = Ref(C_NULL)
 sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
-const _sab_batch_size_grow = Ref(C_NULL)
-sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
-const _sab_batch_size_grow_linear = Ref(C_NULL)
-sab_batch_size_grow_linear(epoch, start, amount, period, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, max_batch_size, batch_size)
-const _sab_batch_size_grow_doubling = Ref(C_NULL)
-sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, max_batch_size, batch_size)
 const _sab_stream_next = Ref(C_NULL)
 sab_stream_next(stream, record) = ccall(_sab_stream_next[], sab_status, (Ptr{sab_stream}, Ptr{sab_record}), stream, record)
 const _sab_stream_set_progress = Ref(C_NULL)
@@ -1417,8 +1406,6 @@ const _sab_stream_abandon = Ref(C_NULL)
 sab_stream_abandon(stream) = ccall(_sab_stream_abandon[], Cvoid, (Ptr{sab_stream},), stream)
 const _sab_list_stream_new = Ref(C_NULL)
 sab_list_stream_new(records, count, options, stream) = ccall(_sab_list_stream_new[], sab_status, (Ptr{sab_record}, Csize_t, Ptr{sab_list_stream_options}, Ptr{Ptr{sab_stream}}), records, count, options, stream)
-const _sab_array_stream_new = Ref(C_NULL)
-sab_array_stream_new(items, item_size, count, options, stream) = ccall(_sab_array_stream_new[], sab_status, (Ptr{Cvoid}, Csize_t, Csize_t, Ptr{sab_list_stream_options}, Ptr{Ptr{sab_stream}}), items, item_size, count, options, stream)
 const _sab_callback_stream_new = Ref(C_NULL)
 sab_callback_stream_new(functions, stream) = ccall(_sab_callback_stream_new[], sab_status, (Ptr{sab_source_functions}, Ptr{Ptr{sab_stream}}), functions, stream)
 const _sab_random_stream_new = Ref(C_NULL)
@@ -1437,8 +1424,6 @@ const _sab_recurrent_stream_new = Ref(C_NULL)
 sab_recurrent_stream_new(source, recur, ctx, release, initial, objects, stream) = ccall(_sab_recurrent_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_record}, Ptr{sab_object_functions}, Ptr{Ptr{sab_stream}}), source, recur, ctx, release, initial, objects, stream)
 const _sab_random_real = Ref(C_NULL)
 sab_random_real(random) = ccall(_sab_random_real[], Float64, (Ptr{sab_random},), random)
-const _sab_random_below = Ref(C_NULL)
-sab_random_below(random, limit) = ccall(_sab_random_below[], UInt64, (Ptr{sab_random}, UInt64), random, limit)
 const _sab_random_bits = Ref(C_NULL)
 sab_random_bits(random, bits) = ccall(_sab_random_bits[], UInt64, (Ptr{sab_random}, UInt32), random, bits)
 const _sab_random_map_stream_new = Ref(C_NULL)
@@ -1455,18 +1440,12 @@ const _sab_batch_stream_new = Ref(C_NULL)
 sab_batch_stream_new(source, batch_size, stream) = ccall(_sab_batch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, batch_size, stream)
 const _sab_window_stream_new = Ref(C_NULL)
 sab_window_stream_new(source, width, stream) = ccall(_sab_window_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, width, stream)
-const _sab_block_shuffle_stream_new = Ref(C_NULL)
-sab_block_shuffle_stream_new(source, block_size, seed, stream) = ccall(_sab_block_shuffle_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, block_size, seed, stream)
-const _sab_buffered_shuffle_stream_new = Ref(C_NULL)
-sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) = ccall(_sab_buffered_shuffle_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, seed, stream)
+const _sab_shuffle_stream_new = Ref(C_NULL)
+sab_shuffle_stream_new(source, shuffle, size, seed, stream) = ccall(_sab_shuffle_stream_new[], sab_status, (Ptr{sab_stream}, sab_stream_shuffle, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, shuffle, size, seed, stream)
 const _sab_readahead_stream_new = Ref(C_NULL)
 sab_readahead_stream_new(source, options, stream) = ccall(_sab_readahead_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 const _sab_pack_stream_new = Ref(C_NULL)
 sab_pack_stream_new(source, options, stream) = ccall(_sab_pack_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_pack_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
-const _sab_readahead_sampler_new = Ref(C_NULL)
-sab_readahead_sampler_new(source, options, sampler) = ccall(_sab_readahead_sampler_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_sampler}}), source, options, sampler)
-const _sab_sampler_get_stream = Ref(C_NULL)
-sab_sampler_get_stream(sampler, stream) = ccall(_sab_sampler_get_stream[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
 const _sab_prefetch_stream_new = Ref(C_NULL)
 sab_prefetch_stream_new(source, buffer_size, stream) = ccall(_sab_prefetch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, stream)
 const _sab_thresholds_find = Ref(C_NULL)
@@ -1477,8 +1456,6 @@ const _sab_grouping_predefined_new = Ref(C_NULL)
 sab_grouping_predefined_new(group_of, samples, groups, grouping) = ccall(_sab_grouping_predefined_new[], sab_status, (Ptr{Int64}, Csize_t, Csize_t, Ptr{Ptr{sab_grouping}}), group_of, samples, groups, grouping)
 const _sab_grouping_partition_new = Ref(C_NULL)
 sab_grouping_partition_new(indices, counts, groups, grouping) = ccall(_sab_grouping_partition_new[], sab_status, (Ptr{Int64}, Ptr{UInt64}, Csize_t, Ptr{Ptr{sab_grouping}}), indices, counts, groups, grouping)
-const _sab_grouping_consecutive_new = Ref(C_NULL)
-sab_grouping_consecutive_new(counts, groups, grouping) = ccall(_sab_grouping_consecutive_new[], sab_status, (Ptr{UInt64}, Csize_t, Ptr{Ptr{sab_grouping}}), counts, groups, grouping)
 const _sab_grouping_get_view = Ref(C_NULL)
 sab_grouping_get_view(grouping, groups) = ccall(_sab_grouping_get_view[], sab_status, (Ptr{sab_grouping}, Ptr{sab_grouping_view}), grouping, groups)
 const _sab_grouping_free = Ref(C_NULL)
@@ -1493,8 +1470,6 @@ const _sab_ragged_mask = Ref(C_NULL)
 sab_ragged_mask(lengths, count, shape, dimensions, rule, mask) = ccall(_sab_ragged_mask[], sab_status, (Ptr{Int64}, Csize_t, Ptr{Int64}, Csize_t, sab_mask_rule, Ptr{UInt8}), lengths, count, shape, dimensions, rule, mask)
 const _sab_cache_new = Ref(C_NULL)
 sab_cache_new(url, options, cache) = ccall(_sab_cache_new[], sab_status, (Cstring, Ptr{sab_cache_options}, Ptr{Ptr{sab_cache}}), url, options, cache)
-const _sab_cache_url = Ref(C_NULL)
-sab_cache_url(cache) = ccall(_sab_cache_url[], Cstring, (Ptr{sab_cache},), cache)
 const _sab_cache_get = Ref(C_NULL)
 sab_cache_get(cache, key, key_size, value) = ccall(_sab_cache_get[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_cache_value}}), cache, key, key_size, value)
 const _sab_cache_put = Ref(C_NULL)
@@ -1520,11 +1495,7 @@ sab_cache_value_free(value) = ccall(_sab_cache_value_free[], Cvoid, (Ptr{sab_cac
 const _sab_cache_free = Ref(C_NULL)
 sab_cache_free(cache) = ccall(_sab_cache_free[], Cvoid, (Ptr{sab_cache},), cache)
 const _sab_torch_open = Ref(C_NULL)
-sab_torch_open(path) = ccall(_sab_torch_open[], sab_status, (Cstring,), path)
-const _sab_torch_get_info = Ref(C_NULL)
-sab_torch_get_info(info) = ccall(_sab_torch_get_info[], sab_status, (Ptr{sab_torch_info},), info)
-const _sab_torch_sizes_new = Ref(C_NULL)
-sab_torch_sizes_new(tensor, sizes) = ccall(_sab_torch_sizes_new[], sab_status, (Ptr{DLManagedTensor}, Ptr{Ptr{sab_sizes}}), tensor, sizes)
+sab_torch_open(path, info) = ccall(_sab_torch_open[], sab_status, (Cstring, Ptr{sab_torch_info}), path, info)
 const _sab_torch_indices_new = Ref(C_NULL)
 sab_torch_indices_new(batch, device, tensor) = ccall(_sab_torch_indices_new[], sab_status, (Ptr{sab_batch}, Cstring, Ptr{Ptr{DLManagedTensor}}), batch, device, tensor)
 const _sab_torch_store_new = Ref(C_NULL)
@@ -1535,24 +1506,20 @@ const _sab_torch_store_free = Ref(C_NULL)
 sab_torch_store_free(store) = ccall(_sab_torch_store_free[], Cvoid, (Ptr{sab_torch_store},), store)
 const _sab_torch_collection_new = Ref(C_NULL)
 sab_torch_collection_new(leaves, leaf_count, samples, collection) = ccall(_sab_torch_collection_new[], sab_status, (Ptr{sab_torch_leaf}, Csize_t, Csize_t, Ptr{Ptr{sab_torch_collection}}), leaves, leaf_count, samples, collection)
-const _sab_torch_collection_get_lengths = Ref(C_NULL)
-sab_torch_collection_get_lengths(collection, name, lengths) = ccall(_sab_torch_collection_get_lengths[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
-const _sab_torch_collection_group = Ref(C_NULL)
-sab_torch_collection_group(collection, grouping, grouped) = ccall(_sab_torch_collection_group[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_grouping}, Ptr{Ptr{sab_torch_collection}}), collection, grouping, grouped)
-const _sab_torch_collection_ungroup = Ref(C_NULL)
-sab_torch_collection_ungroup(collection, samples) = ccall(_sab_torch_collection_ungroup[], sab_status, (Ptr{sab_torch_collection}, Ptr{Ptr{sab_torch_collection}}), collection, samples)
-const _sab_torch_collection_get_outputs = Ref(C_NULL)
-sab_torch_collection_get_outputs(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_get_outputs[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
+const _sab_torch_collection_lengths_new = Ref(C_NULL)
+sab_torch_collection_lengths_new(collection, name, lengths) = ccall(_sab_torch_collection_lengths_new[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
+const _sab_torch_collection_grouped_new = Ref(C_NULL)
+sab_torch_collection_grouped_new(collection, grouping, grouped) = ccall(_sab_torch_collection_grouped_new[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_grouping}, Ptr{Ptr{sab_torch_collection}}), collection, grouping, grouped)
+const _sab_torch_collection_ungrouped_new = Ref(C_NULL)
+sab_torch_collection_ungrouped_new(collection, samples) = ccall(_sab_torch_collection_ungrouped_new[], sab_status, (Ptr{sab_torch_collection}, Ptr{Ptr{sab_torch_collection}}), collection, samples)
+const _sab_torch_collection_outputs_new = Ref(C_NULL)
+sab_torch_collection_outputs_new(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_outputs_new[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
 const _sab_torch_collection_get_info = Ref(C_NULL)
 sab_torch_collection_get_info(collection, info) = ccall(_sab_torch_collection_get_info[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_collection_info}), collection, info)
-const _sab_torch_collection_get_dlpack = Ref(C_NULL)
-sab_torch_collection_get_dlpack(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, leaf, index, tensor)
 const _sab_torch_collection_get_tensor = Ref(C_NULL)
 sab_torch_collection_get_tensor(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_tensor[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{sab_torch_tensor}), collection, leaf, index, tensor)
 const _sab_torch_collection_get_mask = Ref(C_NULL)
 sab_torch_collection_get_mask(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{sab_torch_tensor}), collection, group, names, leaf, mask)
-const _sab_torch_collection_get_mask_dlpack = Ref(C_NULL)
-sab_torch_collection_get_mask_dlpack(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, group, names, leaf, mask)
 const _sab_torch_collection_free = Ref(C_NULL)
 sab_torch_collection_free(collection) = ccall(_sab_torch_collection_free[], Cvoid, (Ptr{sab_torch_collection},), collection)
 
@@ -1574,14 +1541,10 @@ function load(library)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
     _sab_sizes_join_new[] = dlsym(library, :sab_sizes_join_new)
     _sab_sizes_locate[] = dlsym(library, :sab_sizes_locate)
-    _sab_sizes_named_new[] = dlsym(library, :sab_sizes_named_new)
     _sab_sizes_columns_new[] = dlsym(library, :sab_sizes_columns_new)
-    _sab_sizes_column_count[] = dlsym(library, :sab_sizes_column_count)
-    _sab_sizes_column_name[] = dlsym(library, :sab_sizes_column_name)
-    _sab_sizes_description[] = dlsym(library, :sab_sizes_description)
+    _sab_sizes_get_info[] = dlsym(library, :sab_sizes_get_info)
     _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
     _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
-    _sab_sizes_values[] = dlsym(library, :sab_sizes_values)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
     _sab_cost_padded_new[] = dlsym(library, :sab_cost_padded_new)
     _sab_cost_terms_new[] = dlsym(library, :sab_cost_terms_new)
@@ -1591,8 +1554,6 @@ function load(library)
     _sab_cost_free[] = dlsym(library, :sab_cost_free)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
-    _sab_plan_get_budget[] = dlsym(library, :sab_plan_get_budget)
-    _sab_plan_column_name[] = dlsym(library, :sab_plan_column_name)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
     _sab_plan_get_skipped[] = dlsym(library, :sab_plan_get_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
@@ -1647,8 +1608,6 @@ function load(library)
     _sab_measurement_points_find[] = dlsym(library, :sab_measurement_points_find)
     _sab_memory_model_fit_new[] = dlsym(library, :sab_memory_model_fit_new)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
-    _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
-    _sab_memory_model_column_name[] = dlsym(library, :sab_memory_model_column_name)
     _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
     _sab_memory_model_cost_new[] = dlsym(library, :sab_memory_model_cost_new)
     _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
@@ -1663,7 +1622,6 @@ function load(library)
     _sab_bionemo_sampler_set_generator[] = something(dlsym(library, :sab_bionemo_sampler_set_generator; throw_error=false), C_NULL)
     _sab_bagua_batches_add[] = something(dlsym(library, :sab_bagua_batches_add; throw_error=false), C_NULL)
     _sab_bagua_sampler_new[] = something(dlsym(library, :sab_bagua_sampler_new; throw_error=false), C_NULL)
-    _sab_bagua_batch_sampler_new[] = something(dlsym(library, :sab_bagua_batch_sampler_new; throw_error=false), C_NULL)
     _sab_sizes_file_new[] = something(dlsym(library, :sab_sizes_file_new; throw_error=false), C_NULL)
     _sab_items_partition[] = something(dlsym(library, :sab_items_partition; throw_error=false), C_NULL)
     _sab_balanced_sampler_new[] = something(dlsym(library, :sab_balanced_sampler_new; throw_error=false), C_NULL)
@@ -1676,20 +1634,14 @@ function load(library)
     _sab_context_plan_get_view[] = something(dlsym(library, :sab_context_plan_get_view; throw_error=false), C_NULL)
     _sab_context_plan_free[] = something(dlsym(library, :sab_context_plan_free; throw_error=false), C_NULL)
     _sab_mixture_new[] = something(dlsym(library, :sab_mixture_new; throw_error=false), C_NULL)
-    _sab_mixture_flat_new[] = something(dlsym(library, :sab_mixture_flat_new; throw_error=false), C_NULL)
-    _sab_mixture_source_count[] = something(dlsym(library, :sab_mixture_source_count; throw_error=false), C_NULL)
     _sab_mixture_get_source[] = something(dlsym(library, :sab_mixture_get_source; throw_error=false), C_NULL)
-    _sab_mixture_locate[] = something(dlsym(library, :sab_mixture_locate; throw_error=false), C_NULL)
     _sab_mixture_get_counts[] = something(dlsym(library, :sab_mixture_get_counts; throw_error=false), C_NULL)
     _sab_mixture_get_report[] = something(dlsym(library, :sab_mixture_get_report; throw_error=false), C_NULL)
     _sab_histogram_new[] = something(dlsym(library, :sab_histogram_new; throw_error=false), C_NULL)
     _sab_histogram_add[] = something(dlsym(library, :sab_histogram_add; throw_error=false), C_NULL)
-    _sab_histogram_number[] = something(dlsym(library, :sab_histogram_number; throw_error=false), C_NULL)
     _sab_histogram_merge[] = something(dlsym(library, :sab_histogram_merge; throw_error=false), C_NULL)
     _sab_histogram_subtract[] = something(dlsym(library, :sab_histogram_subtract; throw_error=false), C_NULL)
     _sab_histogram_get_info[] = something(dlsym(library, :sab_histogram_get_info; throw_error=false), C_NULL)
-    _sab_histogram_get_entries[] = something(dlsym(library, :sab_histogram_get_entries; throw_error=false), C_NULL)
-    _sab_histogram_column_name[] = something(dlsym(library, :sab_histogram_column_name; throw_error=false), C_NULL)
     _sab_histogram_write[] = something(dlsym(library, :sab_histogram_write; throw_error=false), C_NULL)
     _sab_histogram_bytes_new[] = something(dlsym(library, :sab_histogram_bytes_new; throw_error=false), C_NULL)
     _sab_histogram_free[] = something(dlsym(library, :sab_histogram_free; throw_error=false), C_NULL)
@@ -1710,9 +1662,6 @@ function load(library)
     _sab_memory_guard_get_info[] = something(dlsym(library, :sab_memory_guard_get_info; throw_error=false), C_NULL)
     _sab_memory_guard_step[] = something(dlsym(library, :sab_memory_guard_step; throw_error=false), C_NULL)
     _sab_memory_guard_free[] = something(dlsym(library, :sab_memory_guard_free; throw_error=false), C_NULL)
-    _sab_batch_size_grow[] = something(dlsym(library, :sab_batch_size_grow; throw_error=false), C_NULL)
-    _sab_batch_size_grow_linear[] = something(dlsym(library, :sab_batch_size_grow_linear; throw_error=false), C_NULL)
-    _sab_batch_size_grow_doubling[] = something(dlsym(library, :sab_batch_size_grow_doubling; throw_error=false), C_NULL)
     _sab_stream_next[] = something(dlsym(library, :sab_stream_next; throw_error=false), C_NULL)
     _sab_stream_set_progress[] = something(dlsym(library, :sab_stream_set_progress; throw_error=false), C_NULL)
     _sab_stream_rewind[] = something(dlsym(library, :sab_stream_rewind; throw_error=false), C_NULL)
@@ -1722,7 +1671,6 @@ function load(library)
     _sab_stream_free[] = something(dlsym(library, :sab_stream_free; throw_error=false), C_NULL)
     _sab_stream_abandon[] = something(dlsym(library, :sab_stream_abandon; throw_error=false), C_NULL)
     _sab_list_stream_new[] = something(dlsym(library, :sab_list_stream_new; throw_error=false), C_NULL)
-    _sab_array_stream_new[] = something(dlsym(library, :sab_array_stream_new; throw_error=false), C_NULL)
     _sab_callback_stream_new[] = something(dlsym(library, :sab_callback_stream_new; throw_error=false), C_NULL)
     _sab_random_stream_new[] = something(dlsym(library, :sab_random_stream_new; throw_error=false), C_NULL)
     _sab_files_stream_new[] = something(dlsym(library, :sab_files_stream_new; throw_error=false), C_NULL)
@@ -1732,7 +1680,6 @@ function load(library)
     _sab_flatten_stream_new[] = something(dlsym(library, :sab_flatten_stream_new; throw_error=false), C_NULL)
     _sab_recurrent_stream_new[] = something(dlsym(library, :sab_recurrent_stream_new; throw_error=false), C_NULL)
     _sab_random_real[] = something(dlsym(library, :sab_random_real; throw_error=false), C_NULL)
-    _sab_random_below[] = something(dlsym(library, :sab_random_below; throw_error=false), C_NULL)
     _sab_random_bits[] = something(dlsym(library, :sab_random_bits; throw_error=false), C_NULL)
     _sab_random_map_stream_new[] = something(dlsym(library, :sab_random_map_stream_new; throw_error=false), C_NULL)
     _sab_zip_stream_new[] = something(dlsym(library, :sab_zip_stream_new; throw_error=false), C_NULL)
@@ -1741,18 +1688,14 @@ function load(library)
     _sab_shard_stream_new[] = something(dlsym(library, :sab_shard_stream_new; throw_error=false), C_NULL)
     _sab_batch_stream_new[] = something(dlsym(library, :sab_batch_stream_new; throw_error=false), C_NULL)
     _sab_window_stream_new[] = something(dlsym(library, :sab_window_stream_new; throw_error=false), C_NULL)
-    _sab_block_shuffle_stream_new[] = something(dlsym(library, :sab_block_shuffle_stream_new; throw_error=false), C_NULL)
-    _sab_buffered_shuffle_stream_new[] = something(dlsym(library, :sab_buffered_shuffle_stream_new; throw_error=false), C_NULL)
+    _sab_shuffle_stream_new[] = something(dlsym(library, :sab_shuffle_stream_new; throw_error=false), C_NULL)
     _sab_readahead_stream_new[] = something(dlsym(library, :sab_readahead_stream_new; throw_error=false), C_NULL)
     _sab_pack_stream_new[] = something(dlsym(library, :sab_pack_stream_new; throw_error=false), C_NULL)
-    _sab_readahead_sampler_new[] = something(dlsym(library, :sab_readahead_sampler_new; throw_error=false), C_NULL)
-    _sab_sampler_get_stream[] = something(dlsym(library, :sab_sampler_get_stream; throw_error=false), C_NULL)
     _sab_prefetch_stream_new[] = something(dlsym(library, :sab_prefetch_stream_new; throw_error=false), C_NULL)
     _sab_thresholds_find[] = something(dlsym(library, :sab_thresholds_find; throw_error=false), C_NULL)
     _sab_grouping_thresholds_new[] = something(dlsym(library, :sab_grouping_thresholds_new; throw_error=false), C_NULL)
     _sab_grouping_predefined_new[] = something(dlsym(library, :sab_grouping_predefined_new; throw_error=false), C_NULL)
     _sab_grouping_partition_new[] = something(dlsym(library, :sab_grouping_partition_new; throw_error=false), C_NULL)
-    _sab_grouping_consecutive_new[] = something(dlsym(library, :sab_grouping_consecutive_new; throw_error=false), C_NULL)
     _sab_grouping_get_view[] = something(dlsym(library, :sab_grouping_get_view; throw_error=false), C_NULL)
     _sab_grouping_free[] = something(dlsym(library, :sab_grouping_free; throw_error=false), C_NULL)
     _sab_ragged_get_padded_shape[] = something(dlsym(library, :sab_ragged_get_padded_shape; throw_error=false), C_NULL)
@@ -1760,7 +1703,6 @@ function load(library)
     _sab_ragged_unpad[] = something(dlsym(library, :sab_ragged_unpad; throw_error=false), C_NULL)
     _sab_ragged_mask[] = something(dlsym(library, :sab_ragged_mask; throw_error=false), C_NULL)
     _sab_cache_new[] = something(dlsym(library, :sab_cache_new; throw_error=false), C_NULL)
-    _sab_cache_url[] = something(dlsym(library, :sab_cache_url; throw_error=false), C_NULL)
     _sab_cache_get[] = something(dlsym(library, :sab_cache_get; throw_error=false), C_NULL)
     _sab_cache_put[] = something(dlsym(library, :sab_cache_put; throw_error=false), C_NULL)
     _sab_cache_get_or_load[] = something(dlsym(library, :sab_cache_get_or_load; throw_error=false), C_NULL)
@@ -1774,22 +1716,18 @@ function load(library)
     _sab_cache_value_free[] = something(dlsym(library, :sab_cache_value_free; throw_error=false), C_NULL)
     _sab_cache_free[] = something(dlsym(library, :sab_cache_free; throw_error=false), C_NULL)
     _sab_torch_open[] = something(dlsym(library, :sab_torch_open; throw_error=false), C_NULL)
-    _sab_torch_get_info[] = something(dlsym(library, :sab_torch_get_info; throw_error=false), C_NULL)
-    _sab_torch_sizes_new[] = something(dlsym(library, :sab_torch_sizes_new; throw_error=false), C_NULL)
     _sab_torch_indices_new[] = something(dlsym(library, :sab_torch_indices_new; throw_error=false), C_NULL)
     _sab_torch_store_new[] = something(dlsym(library, :sab_torch_store_new; throw_error=false), C_NULL)
     _sab_torch_store_all_gather[] = something(dlsym(library, :sab_torch_store_all_gather; throw_error=false), C_NULL)
     _sab_torch_store_free[] = something(dlsym(library, :sab_torch_store_free; throw_error=false), C_NULL)
     _sab_torch_collection_new[] = something(dlsym(library, :sab_torch_collection_new; throw_error=false), C_NULL)
-    _sab_torch_collection_get_lengths[] = something(dlsym(library, :sab_torch_collection_get_lengths; throw_error=false), C_NULL)
-    _sab_torch_collection_group[] = something(dlsym(library, :sab_torch_collection_group; throw_error=false), C_NULL)
-    _sab_torch_collection_ungroup[] = something(dlsym(library, :sab_torch_collection_ungroup; throw_error=false), C_NULL)
-    _sab_torch_collection_get_outputs[] = something(dlsym(library, :sab_torch_collection_get_outputs; throw_error=false), C_NULL)
+    _sab_torch_collection_lengths_new[] = something(dlsym(library, :sab_torch_collection_lengths_new; throw_error=false), C_NULL)
+    _sab_torch_collection_grouped_new[] = something(dlsym(library, :sab_torch_collection_grouped_new; throw_error=false), C_NULL)
+    _sab_torch_collection_ungrouped_new[] = something(dlsym(library, :sab_torch_collection_ungrouped_new; throw_error=false), C_NULL)
+    _sab_torch_collection_outputs_new[] = something(dlsym(library, :sab_torch_collection_outputs_new; throw_error=false), C_NULL)
     _sab_torch_collection_get_info[] = something(dlsym(library, :sab_torch_collection_get_info; throw_error=false), C_NULL)
-    _sab_torch_collection_get_dlpack[] = something(dlsym(library, :sab_torch_collection_get_dlpack; throw_error=false), C_NULL)
     _sab_torch_collection_get_tensor[] = something(dlsym(library, :sab_torch_collection_get_tensor; throw_error=false), C_NULL)
     _sab_torch_collection_get_mask[] = something(dlsym(library, :sab_torch_collection_get_mask; throw_error=false), C_NULL)
-    _sab_torch_collection_get_mask_dlpack[] = something(dlsym(library, :sab_torch_collection_get_mask_dlpack; throw_error=false), C_NULL)
     _sab_torch_collection_free[] = something(dlsym(library, :sab_torch_collection_free; throw_error=false), C_NULL)
 end
 

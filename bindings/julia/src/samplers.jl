@@ -498,9 +498,11 @@ const BionemoSampler = Sampler{:BionemoSampler}
 The order of `BucketBatchSampler` of bionemo-size-aware-batching for the same seed, without torch.
 The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `budget`
 batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function of a sample. Each
-pass begins with the generator and the order that the previous pass left.
+pass begins with the generator and the order that the previous pass left. It has no state: a copy
+walks the passes of the sampler again.
 """
 function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = nothing, sizes = nothing)
+    made_from = Any[plan, (seed = seed, shuffle = shuffle, budget = budget, sizes = sizes)]
     (budget === nothing) == (sizes === nothing) || throw(ArgumentError("budget and sizes: must both be given, for greedy batches"))
     words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)
     given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), limit = budget)
@@ -512,7 +514,7 @@ function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = 
         calls = Calls(sizes)
         given.size, given.size_ctx = size_pointer(), pointer_from_objref(calls)
     end
-    return GC.@preserve kept calls new_sampler(BionemoSampler, created(out -> Raw.sab_bionemo_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
+    return GC.@preserve kept calls new_sampler(BionemoSampler, created(out -> Raw.sab_bionemo_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept; made_from = made_from)
 end
 
 """

@@ -77,16 +77,18 @@ Sizes(sizes::Sizes) = sizes
 Sizes(columns::NamedTuple; copy::Bool = true) = Sizes([name => column for (name, column) in pairs(columns)]; copy = copy)
 function Sizes(columns::AbstractVector{<:Pair}; copy::Bool = true)
     parts = [column isa AbstractVector ? Sizes(column; copy = copy) : Sizes(column) for (_, column) in columns]
-    named = map(columns, parts) do (name, _), part
+    names = map(columns) do (name, _)
         name isa Union{Symbol,AbstractString} || throw(ArgumentError("columns: must be named by texts, not by $(repr(name))"))
-        Sizes(created(out -> Raw.sab_sizes_named_new(part, String(name), out), Raw.sab_sizes), nothing)
+        Base.cconvert(Cstring, String(name))
     end
-    handles = Ptr{Raw.sab_sizes}[Base.unsafe_convert(Ptr{Raw.sab_sizes}, each) for each in named]
-    together = GC.@preserve parts named created(out -> Raw.sab_sizes_columns_new(handles, length(handles), out), Raw.sab_sizes)
+    texts = Ptr{UInt8}[Base.unsafe_convert(Cstring, name) for name in names]
+    handles = Ptr{Raw.sab_sizes}[Base.unsafe_convert(Ptr{Raw.sab_sizes}, each) for each in parts]
+    together = GC.@preserve parts names created(out -> Raw.sab_sizes_columns_new(handles, texts, length(handles), out), Raw.sab_sizes)
     return Sizes(together, Any[part.data for part in parts])
 end
 
-column_count(sizes::Sizes) = Int(Raw.sab_sizes_column_count(sizes))
+facts(sizes::Sizes) = filled(out -> Raw.sab_sizes_get_info(sizes, out), Raw.sab_sizes_info)
+column_count(sizes::Sizes) = Int(facts(sizes).columns)
 
 """
     SAB.columns(sizes)
@@ -94,7 +96,7 @@ column_count(sizes::Sizes) = Int(Raw.sab_sizes_column_count(sizes))
 
 The names of the columns of sizes; none for columns without a name.
 """
-columns(sizes::Sizes) = GC.@preserve sizes names_by(column -> Raw.sab_sizes_column_name(sizes, column), column_count(sizes))
+columns(sizes::Sizes) = GC.@preserve sizes names_at(facts(sizes).column_names, column_count(sizes))
 
 """
     SAB.column(sizes, name)
@@ -104,9 +106,14 @@ The sizes of a column, by its name or its number, as a vector.
 column(sizes::Sizes, name::Union{Symbol,AbstractString}) = column(sizes, column_of(:column, name, columns(sizes)))
 function column(sizes::Sizes, number::Integer)
     1 <= number <= column_count(sizes) || throw(ArgumentError("column = $number: must be from 1 to $(column_count(sizes))"))
-    values = Vector{Float64}(undef, length(sizes))
-    check(Raw.sab_sizes_values(sizes, number - 1, 0, length(values), values))
-    return values
+    return rows(sizes, 1, length(sizes))[number, :]
+end
+
+# The sizes of samples, those of each as a column.
+function rows(sizes::Sizes, first, count)
+    read = Matrix{Float64}(undef, column_count(sizes), count)
+    check(Raw.sab_sizes_get(sizes, first - 1, count, read))
+    return read
 end
 
 # The names of the columns of what may be given as sizes; of one column without a name an empty one.
@@ -162,7 +169,7 @@ end
 Text that says what the sizes were read from, such as `"lines of numbers: 3 sizes"`. It is meant for
 people, and may change in any release.
 """
-description(sizes::Sizes) = unsafe_string(Raw.sab_sizes_description(sizes))
+description(sizes::Sizes) = GC.@preserve sizes unsafe_string(facts(sizes).description)
 
 # Sizes that only the current call reads. A vector is copied only if a function that the call runs
 # could resize it.
@@ -185,14 +192,13 @@ Base.length(sizes::Sizes) = Int(Raw.sab_sizes_count(sizes))
 Base.checkbounds(sizes::Sizes, index::Integer) = 1 <= index <= length(sizes) || throw(BoundsError(sizes, index))
 function Base.getindex(sizes::Sizes, index::Integer)
     checkbounds(sizes, index)
-    row = Vector{Float64}(undef, column_count(sizes))
-    check(Raw.sab_sizes_get(sizes, index - 1, row))
-    return length(row) == 1 ? row[1] : PerColumn(row, columns(sizes))
+    row = rows(sizes, index, 1)
+    return length(row) == 1 ? row[1] : PerColumn(row[:, 1], columns(sizes))
 end
 function Base.collect(sizes::Sizes)
     column_count(sizes) == 1 && return column(sizes, 1)
-    table, names = [column(sizes, number) for number in 1:column_count(sizes)], columns(sizes)
-    return [PerColumn([each[index] for each in table], names) for index in 1:length(sizes)]
+    names = columns(sizes)
+    return [PerColumn(collect(row), names) for row in eachcol(rows(sizes, 1, length(sizes)))]
 end
 Base.firstindex(sizes::Sizes) = 1
 Base.lastindex(sizes::Sizes) = length(sizes)

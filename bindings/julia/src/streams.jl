@@ -1,6 +1,6 @@
 # Streams: pipelines of records with a state.
 
-export Stream, ReadaheadSampler, StreamRandom, next!, set_progress!, list_stream, array_stream,
+export Stream, StreamRandom, next!, set_progress!, list_stream, array_stream,
     random_stream, iterable_stream, files_stream, map_stream, size_stream, select_stream,
     flatten_stream, recurrent_stream, random_map_stream, zip_stream, multiplex_stream, mix_stream, shard_stream,
     batch_stream, window_stream, block_shuffle_stream, buffered_shuffle_stream, readahead_stream,
@@ -202,7 +202,10 @@ The items of an array of plain bits, such as numbers.
 function array_stream(items::AbstractVector{T}; given...) where {T}
     isbitstype(T) || throw(ArgumentError("items: must be plain bits, not $T"))
     items, list_given = collect(items), list_options(; given...)
-    return Stream(created(out -> Raw.sab_array_stream_new(items, sizeof(T), length(items), list_given, out), Raw.sab_stream), T)
+    return GC.@preserve items begin
+        list = [Raw.sab_record(Raw.SAB_RECORD_BYTES, sizeof(T), pointer(items, index), sizeof(T)) for index in eachindex(items)]
+        Stream(created(out -> Raw.sab_list_stream_new(list, length(list), list_given, out), Raw.sab_stream), T)
+    end
 end
 
 """
@@ -391,7 +394,11 @@ alive(random::StreamRandom) = random.pointer == C_NULL ? throw(ArgumentError("ra
 Base.rand(random::StreamRandom) = Raw.sab_random_real(alive(random))
 function Base.rand(random::StreamRandom, range::AbstractUnitRange)
     isempty(range) && throw(ArgumentError("range = $range: must not be empty"))
-    return range[1 + Int(Raw.sab_random_below(alive(random), length(range)))]
+    bits, place = ndigits(length(range); base = 2), length(range)
+    while place >= length(range)
+        place = Int(Raw.sab_random_bits(alive(random), bits))
+    end
+    return range[1+place]
 end
 Base.rand(random::StreamRandom, ::Type{UInt64}) = Raw.sab_random_bits(alive(random), 64)
 
@@ -488,14 +495,14 @@ window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_str
 @doc (@doc batch_stream) window_stream
 
 """
-    block_shuffle_stream(source, block_size; seed = 0)
-    buffered_shuffle_stream(source, buffer_size; seed = 0)
+    block_shuffle_stream(source, size; seed = 0)
+    buffered_shuffle_stream(source, size; seed = 0)
 
-The first shuffles blocks of records. In the second each record takes a random place in a buffer and
-the record that was there is next.
+The first shuffles blocks of `size` records. In the second each record takes a random place in a buffer
+and the record that was there is next.
 """
-block_shuffle_stream(source::Stream, block_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_block_shuffle_stream_new(source, converted(UInt64, :block_size, block_size), converted(UInt64, :seed, seed), out), source)
-buffered_shuffle_stream(source::Stream, buffer_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_buffered_shuffle_stream_new(source, converted(UInt64, :buffer_size, buffer_size), converted(UInt64, :seed, seed), out), source)
+block_shuffle_stream(source::Stream, size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_shuffle_stream_new(source, Raw.SAB_SHUFFLE_BLOCKS, converted(UInt64, :size, size), converted(UInt64, :seed, seed), out), source)
+buffered_shuffle_stream(source::Stream, size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_shuffle_stream_new(source, Raw.SAB_SHUFFLE_BUFFER, converted(UInt64, :size, size), converted(UInt64, :seed, seed), out), source)
 @doc (@doc block_shuffle_stream) buffered_shuffle_stream
 
 batch_size_callback(ctx, record, batch_size) = guard(ctx) do calls
@@ -555,30 +562,6 @@ function readahead_stream(source::Stream; given...)
     values, functions, costs = readahead_options(source; given...)
     return GC.@preserve costs staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
 end
-
-const ReadaheadSampler = Sampler{:ReadaheadSampler}
-
-"""
-    ReadaheadSampler(source; budget, ...)
-
-The batches of [`readahead_stream`](@ref) as a [`Sampler`](@ref). Indices count the records of the
-source in the order in which they were read. Its state is that of its stream.
-"""
-function ReadaheadSampler(source::Stream; given...)
-    values, functions, costs = readahead_options(source; given...)
-    pointer = GC.@preserve functions costs created(out -> Raw.sab_readahead_sampler_new(source, values, out), Raw.sab_sampler)
-    source.pointer = C_NULL
-    return new_sampler(ReadaheadSampler, pointer, Calls(), [functions; source.stages; source.progress])
-end
-
-function under(run, sampler::ReadaheadSampler)
-    stream = Ref(Ptr{Raw.sab_stream}(C_NULL))
-    check(Raw.sab_sampler_get_stream(sampler, stream))
-    return GC.@preserve sampler check(calling(() -> run(stream[])), sampler.kept...)
-end
-call(run, sampler::ReadaheadSampler) = check(calling(run), sampler.kept...)
-state(sampler::ReadaheadSampler) = written((buffer, room, size) -> under(stream -> Raw.sab_stream_state_save(stream, buffer, room, size), sampler))
-restore!(sampler::ReadaheadSampler, state::Vector{UInt8}) = (under(stream -> Raw.sab_stream_state_restore(stream, state, length(state)), sampler); sampler)
 
 """
     pack_stream(source, capacity; max_records, read_ahead = 10_000, shuffle = true, seed = 0,

@@ -49,7 +49,6 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
         () -> collect(SAB.iterable_stream(throw(Mine(3)) for _ in 1:2)),
         () -> collect(SAB.readahead_stream(SAB.array_stream([1, 2]); batch_size = fail)),
         () -> collect(SAB.readahead_stream(SAB.array_stream([1, 2]); batch_size = 1, boundary_key = fail)),
-        () -> collect(SAB.ReadaheadSampler(SAB.size_stream(fail, SAB.array_stream([1, 2])); batch_size = 1)),
     ]
     for (number, call) in enumerate(calls)
         @test (number, thrown(call)) == (number, Mine(3))

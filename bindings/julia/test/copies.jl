@@ -121,6 +121,25 @@ function remade_samplers()
     ]
 end
 
+@testset "a copy of a bionemo sampler walks its passes again" begin
+    plan = SAB.Plan(made_sizes(300, 50); boundaries = [0, 20, 51], batch_size = 4)
+    for make in (() -> SAB.BionemoSampler(plan; seed = 3), () -> SAB.BionemoSampler(plan; seed = 3, budget = 90, sizes = made_sizes(300, 50))), copied in (deepcopy, again)
+        sampler = make()
+        @test indices_of(copied(sampler)) == indices_of(make())
+        passes = [indices_of(sampler) for _ in 1:3]
+        sampler = make()
+        foreach(_ -> nothing, sampler)
+        @test indices_of(copied(sampler)) == passes[2]
+        SAB.begin!(sampler)
+        SAB.next_batch!(sampler)
+        other = copied(sampler)
+        @test [collect(SAB.next_batch!(other).indices) for _ in 2:length(passes[2])] == passes[2][2:end]
+        @test SAB.next_batch!(other) === nothing && indices_of(other) == passes[3]
+    end
+    sampler = SAB.set_generator!(SAB.BionemoSampler(plan), SAB.generator(SAB.BionemoSampler(plan; seed = 9)))
+    @test thrown(() -> deepcopy(sampler)) isa ArgumentError
+end
+
 @testset "a copy of a sampler is where the sampler is, and goes on alone" begin
     for make in remade_samplers(), copied in (deepcopy, again)
         first = indices_of(make())
@@ -170,7 +189,6 @@ end
         SAB.Probe("host") => "Probe cannot be copied or serialized: make a probe in each process",
         SAB.MemoryGuard(SAB.BucketSampler(plan), SAB.Probe("host"); budget = 2^40) => "MemoryGuard cannot be copied or serialized: make it in the process that trains",
         SAB.map_stream(identity, SAB.array_stream([1])) => "Stream cannot be copied or serialized: make the same pipeline, and restore!",
-        SAB.ReadaheadSampler(SAB.array_stream([1]); batch_size = 2) => "ReadaheadSampler cannot be copied or serialized: make it of the same pipeline",
         SAB.ShardedSampler([1, 2], bytes -> [bytes]; rank = 0, world_size = 1, budget = 4) => "ShardedSampler cannot be copied or serialized: the ranks make it together",
         SAB.BionemoSizeAwareStream((epoch, position) -> nothing, 3) => "BionemoSizeAwareStream cannot be copied or serialized: it has no state"
     ]

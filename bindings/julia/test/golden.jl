@@ -55,6 +55,7 @@ function golden_sampler(case)
     if kind == "packed"
         given = golden_keywords(case.pack, columns)
         capacity = pop!(given, columns == 1 ? :capacity : :capacities)
+        columns == 1 && get(given, :method, nothing) !== :first_fit && delete!(given, :window) # others have none
         haskey(given, :split) && (given[:split] = given[:split] == 1)
         return SAB.PackedSampler(sizes, capacity; given..., walk...)
     end

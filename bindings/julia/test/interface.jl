@@ -46,8 +46,7 @@ function every_sampler()
     return [
         SAB.BucketSampler(plan), SAB.SequentialSampler(plan), SAB.OrderedSampler(sizes, 100), SAB.BionemoSizeAwareStream((epoch, position) -> position < 9 ? (position, 1.0) : nothing, 2),
         SAB.BionemoSampler(bounded), SAB.PackedSampler(sizes, 64), SAB.BalancedSampler(sizes; samples = 20), SAB.ShardedSampler(sizes, bytes -> [bytes]; rank = 0, world_size = 1, budget = 256),
-        SAB.BaguaSampler(sizes), SAB.BaguaBatchSampler(sizes; budget = 200),
-        SAB.ReadaheadSampler(SAB.size_stream(identity, SAB.array_stream(1:50)); budget = 100)
+        SAB.BaguaSampler(sizes), SAB.BaguaBatchSampler(sizes; budget = 200)
     ]
 end
 function every_stream()

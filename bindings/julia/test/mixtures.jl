@@ -103,7 +103,7 @@ end
     end
     @test occursin("sources[2]: has no sample", thrown(() -> Mixture((a = [1], b = Int[]))).message)
     @test occursin("ids[2] = -4", thrown(() -> Mixture([1, 2]; sources = [1, -4])).message)
-    @test occursin("count = 1", thrown(() -> Mixture([1, 2]; sources = [1])).message)
+    @test occursin("length(ids) = 1", thrown(() -> Mixture([1, 2]; sources = [1])).message)
     @test thrown(() -> Mixture([1, 2])) isa UndefKeywordError
     mixture = mixed()
     @test status(() -> vcat(Sizes(mixture), Sizes(mixture))) == Raw.SAB_E_ARGUMENT

@@ -63,16 +63,6 @@ mktempdir() do folder
         drawn = collect(SAB.random_map_stream((random, x) -> (escaped[] = random; (rand(random), rand(random, 1:x), rand(random, UInt64))), SAB.array_stream(1:9)))
         @test all(((real, below, bits),) -> 0 <= real < 1 && 1 <= below <= 9, drawn)
         @test thrown(() -> rand(escaped[])) isa ArgumentError
-        sampler = SAB.ReadaheadSampler(SAB.size_stream(length, SAB.list_stream(["a"^i for i in 1:30])); budget = 40)
-        head = collect(SAB.next_batch!(sampler).indices)
-        saved = SAB.state(sampler)
-        rest = Vector{Int}[]
-        while (batch = SAB.next_batch!(sampler)) !== nothing
-            push!(rest, collect(batch.indices))
-        end
-        @test sort([head; joined(rest)]) == 1:30
-        other = SAB.ReadaheadSampler(SAB.size_stream(length, SAB.list_stream(["a"^i for i in 1:30])); budget = 40)
-        @test walk(SAB.restore!(other, saved)) == rest
         write(joinpath(folder, "cut.gz"), UInt8[0x1f, 0x8b, 8, 0, 0])
         broken = SAB.files_stream(SAB.list_stream([joinpath(folder, "cut.gz"), names[1]]); on_error = :skip)
         @test length(collect(broken)) == 40
@@ -162,7 +152,6 @@ mktempdir() do folder
         @test thrown(() -> SAB.pack_stream(lines(), 90; key = key)) isa ArgumentError
         @test thrown(() -> reading(; key = length, budget = 200)) isa ArgumentError
         @test occursin("callback", message(() -> reading(; budget = SAB.Budget(9; cost = (count, lengths, totals) -> count))))
-        @test occursin("columns", message(() -> SAB.ReadaheadSampler(lines(); key = key, budget = 200)))
         @test occursin("no size", message(() -> collect(reading(; budget = 200, key = (a = length, b = line -> error("no size"))))))
     end
 

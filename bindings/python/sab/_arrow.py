@@ -58,8 +58,8 @@ def _struct(kind: str, capsule: object, name: bytes) -> CData:
 
 
 def values_of(handle: CData, first: int, count: int) -> npt.NDArray[np.float64]:
-    """Copies of some sizes of a handle."""
+    """Copies of some sizes of a handle of one column."""
     values = np.empty(count)
     room = ffi.cast("double *", values.__array_interface__["data"][0])
-    check(lib.sab_sizes_values(handle, 0, first, count, room))
+    check(lib.sab_sizes_get(handle, first, count, room))
     return values

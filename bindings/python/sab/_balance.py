@@ -351,7 +351,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         sizes = as_sizes(complexity, "complexity")
         self._construct(
             output,
-            lib.sab_bagua_batch_sampler_new,
+            lib.sab_bagua_sampler_new,
             sizes._handle,
             balancing,
             sampler_options(order),

@@ -397,7 +397,7 @@ class Cache(Generic[Value]):
         """Where the cache is, with passwords; for ``"redis-server:"`` that of the server which was
         started.
         """
-        return str(ffi.string(lib.sab_cache_url(self._open())).decode(errors="surrogateescape"))
+        return str(ffi.string(self._stats().url).decode(errors="surrogateescape"))
 
     def get(self, key: Key, default: Any = None) -> Value | Any:
         """The value of a key, or ``default``."""
@@ -483,9 +483,12 @@ class Cache(Generic[Value]):
 
     def stats(self) -> CacheStats:
         """What the cache has done in this process."""
+        return record_of(CacheStats, self._stats())
+
+    def _stats(self) -> CData:
         stats = new_struct("sab_cache_stats")
         check(lib.sab_cache_get_stats(self._open(), stats))
-        return record_of(CacheStats, stats)
+        return stats
 
     def close(self) -> None:
         """Writes the buffer and closes files and connections. Values stay valid. A second call has

@@ -315,7 +315,7 @@ class _ComponentCpu(Device):
         torch: Any = importlib.import_module("torch")  # the one that the component is to find
 
         try:
-            check(lib.sab_torch_open(ffi.NULL))
+            check(lib.sab_torch_open(ffi.NULL, ffi.NULL))
         except (OSError, MismatchError) as error:
             kind = OSError if isinstance(error, OSError) else MismatchError
             raise kind(f"{error}\n{_how_to_get_component(torch)}") from None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import indices_of, kind_of, one_dimension, whole
-from sab._native import Calls, CData, check, ffi, lib, new_struct, written
+from sab._native import Calls, CData, check, column_names, ffi, lib, new_struct, written
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Histogram", "Places"]
@@ -66,7 +66,7 @@ class Histogram:
 
     def add(self, sizes: SizesLike) -> None:
         """Adds samples. Of a mixture each sample is added once, with its source."""
-        check(lib.sab_histogram_add(self._handle, as_sizes(sizes)._handle))
+        check(lib.sab_histogram_add(self._handle, as_sizes(sizes)._handle, ffi.NULL))
 
     def number(self, sizes: SizesLike) -> npt.NDArray[np.uint64]:
         """Adds samples. Returns the number of each within its size: how many samples of the same
@@ -79,7 +79,7 @@ class Histogram:
         source = as_sizes(sizes)
         numbers = np.empty(len(source), np.uint64)
         out = ffi.cast("uint64_t *", numbers.ctypes.data)
-        check(lib.sab_histogram_number(self._handle, source._handle, out))
+        check(lib.sab_histogram_add(self._handle, source._handle, out))
         return numbers
 
     def merge(self, other: Histogram) -> None:
@@ -151,40 +151,32 @@ class Histogram:
         """Equal only for equal histograms."""
         return int(self._info().fingerprint)
 
-    def _entries(self) -> tuple[CData, CData, CData, CData]:
-        sizes = ffi.new("const double **")
-        counts = ffi.new("const uint64_t **")
-        sources = ffi.new("const uint32_t **")
-        check(lib.sab_histogram_get_entries(self._handle, sizes, counts, sources))
-        return self._info(), sizes[0], counts[0], sources[0]
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns of the sizes; ``("",)`` for one column without a name. Empty if
         nothing was added.
         """
-        count = self._info().columns
-        names = [lib.sab_histogram_column_name(self._handle, j) for j in range(count)]
-        return column_names(names)
+        info = self._info()
+        return column_names(info.column_names, info.columns)
 
     @property
     def sizes(self) -> npt.NDArray[np.float64]:
         """A copy of the distinct sizes, ascending. Of several columns a row for each."""
-        info, sizes, _, _ = self._entries()
-        made = array_of(sizes, info.entries * info.columns, np.float64)
+        info = self._info()
+        made = array_of(info.entry_sizes, info.entries * info.columns, np.float64)
         return made if info.columns <= 1 else made.reshape(info.entries, info.columns)
 
     @property
     def counts(self) -> npt.NDArray[np.uint64]:
         """A copy of the number of samples of each of :attr:`sizes`."""
-        info, _, counts, _ = self._entries()
-        return array_of(counts, info.entries, np.uint64)
+        info = self._info()
+        return array_of(info.entry_counts, info.entries, np.uint64)
 
     @property
     def sources(self) -> npt.NDArray[np.uint32] | None:
         """A copy of the source of each of :attr:`sizes`; None if they are no mixture."""
-        info, _, _, sources = self._entries()
-        return array_of(sources, info.entries, np.uint32) if info.sources > 0 else None
+        info = self._info()
+        return array_of(info.entry_sources, info.entries, np.uint32) if info.sources > 0 else None
 
     def to_bytes(self) -> bytes:
         """The histogram as bytes. Equal histograms have equal bytes."""
@@ -216,14 +208,6 @@ class Histogram:
     def __repr__(self) -> str:
         info = self._info()
         return f"Histogram({info.samples:,} samples of {info.entries:,} sizes)"
-
-
-def column_names(names: Sequence[CData]) -> tuple[str, ...]:
-    """The names that the library gives for columns, NULL for those without a name."""
-    return tuple(
-        ffi.string(name).decode() if name else "" if len(names) == 1 else str(j)
-        for j, name in enumerate(names)
-    )
 
 
 def _from_bytes(image: bytes) -> Histogram:

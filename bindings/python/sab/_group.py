@@ -264,8 +264,8 @@ class Grouping:
         numbers = _whole_numbers("counts", counts, np.uint64)
         handle = ffi.new("sab_grouping **")
         return cls._made(
-            lib.sab_grouping_consecutive_new(
-                ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle
+            lib.sab_grouping_partition_new(
+                ffi.NULL, ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle
             ),
             handle,
         )

@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import logging
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Literal, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from sab._arguments import elements, function, one_dimension, one_of, real, whole
 from sab._devices import is_out_of_memory
-from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new_struct
+from sab._native import CData, DeviceMemoryError, Progress, ffi, lib, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
@@ -297,20 +298,12 @@ def grow_batch_size(
     96
     """
     function("batch_increase_function", batch_increase_function, optional=False)
-    calls = Work(increase=batch_increase_function)
-    size = ffi.new("uint64_t *")
-    check(
-        lib.sab_batch_size_grow(
-            lib.sab_py_increase,
-            calls.handle,
-            whole("epoch", epoch),
-            whole("current", current),
-            whole("max_batch_size", max_batch_size),
-            size,
-        ),
-        calls,
-    )
-    return int(size[0])
+    epoch, current = whole("epoch", epoch), whole("current", current, 1)
+    most = whole("max_batch_size", max_batch_size)
+    more = operator.index(batch_increase_function(epoch, current))
+    if more < 0:
+        raise ValueError(f"increase = {more}: must be at least 0")
+    return current + more if current + more <= most else current
 
 
 def grow_batch_size_linear(
@@ -319,36 +312,23 @@ def grow_batch_size_linear(
     """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to
     ``max_batch_size``.
     """
-    size = ffi.new("uint64_t *")
-    check(
-        lib.sab_batch_size_grow_linear(
-            whole("epoch", epoch),
-            whole("start", start),
-            whole("amount", amount),
-            whole("period", period),
-            whole("max_batch_size", max_batch_size),
-            size,
-        )
-    )
-    return int(size[0])
+    epoch, start, most = _growing(epoch, start, max_batch_size)
+    times = epoch // whole("period", period, 1)
+    return min(start + times * whole("amount", amount), most)
 
 
 def grow_batch_size_doubling(
     epoch: int, *, start: int, milestones: Sequence[int], max_batch_size: int
 ) -> int:
     """The batch size of an epoch that doubles at each milestone, up to ``max_batch_size``."""
-    size = ffi.new("uint64_t *")
-    array = ffi.new(
-        "uint64_t[]", [whole("milestones", each) for each in elements("milestones", milestones)]
-    )
-    check(
-        lib.sab_batch_size_grow_doubling(
-            whole("epoch", epoch),
-            whole("start", start),
-            array,
-            len(array),
-            whole("max_batch_size", max_batch_size),
-            size,
-        )
-    )
-    return int(size[0])
+    epoch, start, most = _growing(epoch, start, max_batch_size)
+    given = [whole("milestones", each) for each in elements("milestones", milestones)]
+    return min(start << sum(milestone <= epoch for milestone in given), most)
+
+
+def _growing(epoch: int, start: int, max_batch_size: int) -> tuple[int, int, int]:
+    epoch, start = whole("epoch", epoch), whole("start", start, 1)
+    most = whole("max_batch_size", max_batch_size)
+    if most < start:
+        raise ValueError(f"max_batch_size = {most}: must be at least start, {start}")
+    return epoch, start, most

@@ -39,6 +39,7 @@ class SourceReport(NamedTuple):
         samples: in the batches, with repeats.
         distinct: different samples among them.
         most: how often the sample appears that appears most often.
+        together: of ``samples``: those whose batch has the same sample again.
         total: sum of their sizes, over all columns.
         padded_total: what they take up. The room that is left in a row is shared out by the sizes
             of its samples.
@@ -50,6 +51,7 @@ class SourceReport(NamedTuple):
     samples: int
     distinct: int
     most: int
+    together: int
     total: float
     padded_total: float
     padding: float
@@ -140,15 +142,11 @@ class Mixture(Sizes):
         calls.names = {"repeats": "repeat", "unit": f"by = {by!r}"}
         options = self._options(calls)
         handle = ffi.new("sab_sizes **")
-        if self._ids is None:
-            parts = ffi.new("sab_sizes *[]", [part._handle for part in each])
-            check(lib.sab_mixture_new(parts, len(each), options, handle), calls)
-        else:
-            ids = ffi.cast("int64_t *", self._ids.ctypes.data)
-            check(
-                lib.sab_mixture_flat_new(each[0]._handle, ids, self._ids.size, options, handle),
-                calls,
-            )
+        if self._ids is not None:
+            options.ids = ffi.cast("int64_t *", self._ids.ctypes.data)
+            options.id_count = self._ids.size
+        parts = ffi.new("sab_sizes *[]", [part._handle for part in each])
+        check(lib.sab_mixture_new(parts, len(each), options, handle), calls)
         self._handle = owned(handle)
 
     def _options(self, calls: Calls) -> CData:
@@ -252,18 +250,18 @@ class Mixture(Sizes):
         """The sizes of a column, of all sources one after the other."""
         if name not in self._column_names or self._column_names == ONE_COLUMN:
             raise KeyError(f"column {name!r}: the columns are {self._column_names}")
-        return Sizes(self._values(self._column_names.index(name)))
+        return Sizes(self._rows()[:, self._column_names.index(name)].copy())
 
-    def _values(self, column: int) -> npt.NDArray[np.float64]:
-        values = np.empty(len(self))
-        room = ffi.cast("double *", values.ctypes.data)
-        check(lib.sab_sizes_values(self._handle, column, 0, values.size, room))
-        return values
+    def _rows(self) -> npt.NDArray[np.float64]:
+        rows = np.empty((len(self), len(self._column_names)))
+        room = ffi.cast("double *", rows.ctypes.data)
+        check(lib.sab_sizes_get(self._handle, 0, len(self), room))
+        return rows
 
     def values(self) -> npt.NDArray[Any]:
         """The sizes as one array; several columns are those of a 2-D array."""
-        each = [self._values(j) for j in range(len(self._column_names))]
-        return each[0] if len(each) == 1 else np.stack(each, axis=1)
+        rows = self._rows()
+        return rows[:, 0] if len(self._column_names) == 1 else rows
 
     @property
     def description(self) -> str:
@@ -298,7 +296,7 @@ class Mixture(Sizes):
             return [self.source(each) for each in indices_of("index", index).tolist()]
         place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         source, row = ffi.new("size_t *"), ffi.new("size_t *")
-        check(lib.sab_mixture_locate(self._handle, place, source, row))
+        check(lib.sab_sizes_locate(self._handle, place, source, row))
         return self._names[int(source[0])], int(row[0])
 
     def samples(self, epoch: int = 0) -> dict[Name, int]:
@@ -348,7 +346,7 @@ class Mixture(Sizes):
         return list(range(len(self._names)) if self._ids is None else map(int, self._names))
 
     def __reduce__(self) -> tuple[object, ...]:
-        columns = [self._values(j) for j in range(len(self._column_names))]
+        columns = [column.copy() for column in self._rows().T]
         counts = [int(facts.samples) for facts in self._facts_of(0)]
         again = self._names, self._column_names, columns, self._ids, counts, self._given
         return _made_again, again

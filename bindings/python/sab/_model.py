@@ -19,6 +19,7 @@ from sab._native import (
     DeviceMemoryError,
     Progress,
     check,
+    column_names,
     ffi,
     lib,
     new_struct,
@@ -226,6 +227,7 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         self._handle = self._owned(handle, lib.sab_memory_model_free, makers)
         info = new_struct("sab_memory_model_info")
         check(lib.sab_memory_model_get_info(self._handle, info))
+        self._info = info
         self.info: MemoryModelInfo = record_of(MemoryModelInfo, info)
 
     @classmethod
@@ -434,23 +436,16 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         """
         if self.info.kind != lib.SAB_MODEL_BATCH:
             return ()
-        count = self.info.feature_count - 1
-        names = [lib.sab_memory_model_column_name(self._handle, j) for j in range(count)]
-        return tuple(
-            ffi.string(name).decode() if name else "" if count == 1 else str(j)
-            for j, name in enumerate(names)
-        )
+        return column_names(self._info.column_names, self.info.feature_count - 1)
 
     @property
     def terms(self) -> list[tuple[float, tuple[int, ...]]]:
         """(coefficient, power of each feature) of each term."""
-        coefficient = ffi.new("double *")
-        powers = ffi.new("uint32_t[]", self.info.feature_count)
-        terms: list[tuple[float, tuple[int, ...]]] = []
-        for index in range(self.info.term_count):
-            check(lib.sab_memory_model_get_term(self._handle, index, coefficient, powers))
-            terms.append((coefficient[0], tuple(powers)))
-        return terms
+        width, given = self.info.feature_count, self._info
+        return [
+            (given.coefficients[i], tuple(ffi.unpack(given.powers + i * width, width)))
+            for i in range(self.info.term_count)
+        ]
 
     def cost(self) -> Cost:
         """The upper prediction of a model of batches as a cost, in bytes."""

@@ -210,6 +210,13 @@ def record_of(kind: type[Record], struct: CData) -> Record:
     return kind(*(getattr(struct, name) for name in names))
 
 
+def column_names(names: CData, count: int) -> tuple[str, ...]:
+    """The names that the library gives for columns; NULL for columns without names."""
+    if names == ffi.NULL:
+        return ("",) if count == 1 else tuple(map(str, range(count)))
+    return tuple(ffi.string(names[j]).decode() for j in range(count))
+
+
 def check(status: int, calls: Calls | None = None) -> int:
     """Raises what a negative status stands for; gives the others back."""
     if calls is not None and calls.bar is not None:

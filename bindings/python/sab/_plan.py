@@ -12,9 +12,9 @@ from sab._arguments import function, kind_of, whole
 from sab._batch import Batch, batches_of, per_column
 from sab._cost import BalanceLike, BudgetLike
 from sab._display import as_html, one_line
-from sab._engine import Places, column_names, located, sources_pointer
+from sab._engine import Places, located, sources_pointer
 from sab._mixture import Mixture, Name, SourceReport, reports_of
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, column_names, ffi, lib, new_struct
 from sab._order import LastStep, Order, sampler_options
 from sab._pictures import axes_of, draw_buckets
 from sab._plan_options import PlanOptions, plan_options
@@ -76,8 +76,7 @@ class Plan(Saved, kind="sab_plan"):
         info = new_struct("sab_plan_info")
         check(lib.sab_plan_get_info(self._handle, info))
         self._info = info
-        names = [lib.sab_plan_column_name(self._handle, j) for j in range(info.columns)]
-        self._columns = column_names(names)
+        self._columns = column_names(info.column_names, info.columns)
 
     @property
     def sample_count(self) -> int:
@@ -102,11 +101,7 @@ class Plan(Saved, kind="sab_plan"):
     @property
     def budgets(self) -> list[float]:
         """The limits of the budgets that the plan was made with."""
-        limit, limits = ffi.new("double *"), list[float]()
-        for index in range(self._info.budget_count):
-            check(lib.sab_plan_get_budget(self._handle, index, limit))
-            limits.append(float(limit[0]))
-        return limits
+        return [float(self._info.limits[index]) for index in range(self._info.budget_count)]
 
     @property
     def budget(self) -> float | None:

@@ -125,7 +125,8 @@ class Sampler:
     @property
     def skipped(self) -> Indices:
         """The samples left out because they are too large, by ascending size; of greedy samplers
-        those of the current epoch so far.
+        those of the current epoch so far. With ``min_batch_size`` also those of the current epoch
+        that no batch has room for under a lowered budget, or in the steps of all shards.
         """
         indices = np.empty(self.skipped_count, np.int64)
         room = ffi.cast("int64_t *", indices.ctypes.data)

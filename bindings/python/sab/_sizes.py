@@ -147,7 +147,7 @@ class Sizes:
         progress: bool | Progress | None = None,
     ) -> None:
         if isinstance(source, Sizes):
-            if lib.sab_mixture_source_count(source._handle):
+            if _info_of(source._handle).sources:
                 raise TypeError("sizes is a sab.Mixture: pass it as it is, in the place of sizes")
             source = source._parts or source.values()
         kind = kind_of_source(source)
@@ -239,7 +239,7 @@ class Sizes:
     @property
     def description(self) -> str:
         """Text that says what the sizes were read from."""
-        text = ffi.string(lib.sab_sizes_description(self._handle)).decode(errors="replace")
+        text = ffi.string(_info_of(self._handle).description).decode(errors="replace")
         return text if self._description is None else self._description
 
     def source(self, index: int) -> tuple[str | int, int]:
@@ -285,7 +285,7 @@ class Sizes:
             return values_of(self._handle, first, last - first + 1)[:: chosen.step]
         place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         size = ffi.new("double *")
-        check(lib.sab_sizes_get(self._handle, place, size))
+        check(lib.sab_sizes_get(self._handle, place, 1, size))
         return float(size[0])
 
     def values(self) -> npt.NDArray[Any]:
@@ -359,9 +359,14 @@ def _column_of(name: str, source: Any, kind: Kind | None, how: _How) -> Sizes:
     return made
 
 
+def _info_of(handle: CData) -> CData:
+    info = new_struct("sab_sizes_info")
+    check(lib.sab_sizes_get_info(handle, info))
+    return info
+
+
 def _together(parts: dict[str, Sizes]) -> CData:
     """The handle of named columns."""
-    handles: list[CData] = []
     first = next(iter(parts))
     for name, part in parts.items():
         if len(part) != len(parts[first]):
@@ -369,12 +374,10 @@ def _together(parts: dict[str, Sizes]) -> CData:
                 f"sizes[{name!r}] has {len(part)} samples: must have as many as "
                 f"sizes[{first!r}], {len(parts[first])}"
             )
-        handle = ffi.new("sab_sizes **")
-        check(lib.sab_sizes_named_new(part._handle, name.encode(), handle))
-        handles.append(owned(handle))
     handle = ffi.new("sab_sizes **")
-    columns = ffi.new("sab_sizes *[]", handles)
-    check(lib.sab_sizes_columns_new(columns, len(handles), handle))
+    columns = ffi.new("sab_sizes *[]", [part._handle for part in parts.values()])
+    texts = [ffi.new("char[]", name.encode()) for name in parts]
+    check(lib.sab_sizes_columns_new(columns, ffi.new("char *[]", texts), len(texts), handle))
     return owned(handle)
 
 

@@ -436,17 +436,15 @@ class Stream:
         """Lists of consecutive records, each one record further."""
         return self._then("window", whole("width", width, 1))
 
-    def block_shuffle(self, block_size: int, *, seed: int = 0) -> Stream:
+    def block_shuffle(self, size: int, *, seed: int = 0) -> Stream:
         """Blocks of consecutive records, each block shuffled."""
-        return self._then("block_shuffle", whole("block_size", block_size, 1), whole("seed", seed))
+        return self._then("block_shuffle", whole("size", size, 1), whole("seed", seed))
 
-    def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> Stream:
+    def buffered_shuffle(self, size: int, *, seed: int = 0) -> Stream:
         """Puts each record at a random place of a buffer and gives the record that was there. A
         saved state contains the buffer, pickled.
         """
-        return self._then(
-            "buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed)
-        )
+        return self._then("buffered_shuffle", whole("size", size, 1), whole("seed", seed))
 
     def prefetch(self, buffer_size: int = 1024) -> Stream:
         """The same records, taken ahead of time by a thread."""
@@ -817,13 +815,18 @@ def _files(
     check(lib.sab_files_stream_new(place[0], options, place))
 
 
+_RECORD = np.dtype(
+    [("kind", np.int64), ("size", np.float64), ("data", np.int64), ("length", np.int64)]
+)  # sab_record, whose kind is 4 bytes and 4 of padding
+
+
 def _items(pipeline: _Pipeline, place: Any, is_text: bool, items: Any, order: Any) -> None:
     numbers = np.arange(len(items), dtype=np.int64)
-    check(
-        lib.sab_array_stream_new(
-            ffi.from_buffer(numbers), 8, len(numbers), _list_options(*order), place
-        )
-    )
+    records = ffi.new("sab_record[]", len(numbers))
+    fields = np.frombuffer(ffi.buffer(records), _RECORD)
+    fields["size"] = fields["length"] = 8
+    fields["data"] = numbers.ctypes.data + 8 * numbers
+    check(lib.sab_list_stream_new(records, len(numbers), _list_options(*order), place))
     check(lib.sab_py_map_new(place[0], pipeline.stage(items), 1, 0, place))
 
 
@@ -949,16 +952,12 @@ def _window(pipeline: _Pipeline, place: Any, is_text: bool, width: int) -> None:
     check(lib.sab_window_stream_new(place[0], width, place))
 
 
-def _block_shuffle(
-    pipeline: _Pipeline, place: Any, is_text: bool, block_size: int, seed: int
-) -> None:
-    check(lib.sab_block_shuffle_stream_new(place[0], block_size, seed, place))
+def _block_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, size: int, seed: int) -> None:
+    check(lib.sab_shuffle_stream_new(place[0], lib.SAB_SHUFFLE_BLOCKS, size, seed, place))
 
 
-def _buffered_shuffle(
-    pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int, seed: int
-) -> None:
-    check(lib.sab_buffered_shuffle_stream_new(place[0], buffer_size, seed, place))
+def _buffered_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, size: int, seed: int) -> None:
+    check(lib.sab_shuffle_stream_new(place[0], lib.SAB_SHUFFLE_BUFFER, size, seed, place))
 
 
 def _prefetch(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int) -> None:

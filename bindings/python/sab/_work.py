@@ -125,12 +125,6 @@ def sab_py_reduce(ctx: CData, values: CData, count: int) -> int:
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)
-def sab_py_increase(ctx: CData, epoch: int, current: int, increase: CData) -> int:
-    increase[0] = int(_functions(ctx)["increase"](epoch, current))
-    return 0
-
-
 def reduce_function(reduce: Literal["torch"] | Reduce | None) -> Reduce | None:
     if reduce is None or callable(reduce):
         return reduce

@@ -1,15 +1,12 @@
 /// Collections of samples, one by one or in groups.
-#include <ATen/DLConvertor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "group/padding.h"
@@ -52,25 +49,6 @@ std::string shown(at::IntArrayRef sizes) {
     return out + ")";
 }
 
-/// Tensors given by DLPack stay the caller's until keep() says otherwise. One that is given several
-/// times is one tensor.
-class Adopted {
-public:
-    at::Tensor tensor(DLManagedTensor* given, const std::string& name) {
-        at::Tensor& known = known_[given];
-        if (!known.defined())
-            known = from_dlpack(*given, name, [given, is_ours = is_ours_] {
-                if (is_ours->load()) delete_tensor(given);
-            });
-        return known;
-    }
-    void keep() { is_ours_->store(true); }
-
-private:
-    std::shared_ptr<std::atomic<bool>> is_ours_ = std::make_shared<std::atomic<bool>>(false);
-    std::unordered_map<DLManagedTensor*, at::Tensor> known_;
-};
-
 const at::Tensor& native(const sab_torch_tensor* tensor) {
     return *reinterpret_cast<const at::Tensor*>(tensor);
 }
@@ -82,20 +60,14 @@ void check_strided(const at::Tensor& tensor, const std::string& which) {
 }
 
 std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t count,
-                                     const std::string& name, Adopted& adopted) {
-    if ((given.dlpack != nullptr) == (given.tensors != nullptr) && count > 0)
-        refuse(name, ": exactly one of dlpack and tensors must be given");
+                                     const std::string& name) {
+    if (given.tensors == nullptr && count > 0) refuse(name, ".tensors is NULL");
     std::vector<at::Tensor> tensors;
     tensors.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const auto which = [&] {
-            return name + of(given.tensors != nullptr ? ".tensors" : ".dlpack", i);
-        };
-        if (given.tensors != nullptr ? given.tensors[i] == nullptr : given.dlpack[i] == nullptr)
-            refuse(which(), " is NULL");
-        tensors.push_back(given.tensors != nullptr
-                              ? native(given.tensors[i])
-                              : adopted.tensor(given.dlpack[i], name + of(".dlpack", i)));
+        const auto which = [&] { return name + of(".tensors", i); };
+        if (given.tensors[i] == nullptr) refuse(which(), " is NULL");
+        tensors.push_back(native(given.tensors[i]));
         const at::Tensor &tensor = tensors.back(), &first = tensors.front();
         if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized())
             check_strided(tensor, which());
@@ -110,8 +82,7 @@ std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t co
     return tensors;
 }
 
-Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string& name,
-               Adopted& adopted) {
+Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string& name) {
     Rule rule;
     rule.padding = given.padding;
     if (given.padding != SAB_PADDING_CONSTANT && given.padding != SAB_PADDING_REPEAT)
@@ -119,7 +90,7 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
                ": must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
     if (leaf.tensors.empty()) return rule;
     const at::Tensor& like = leaf.tensors[0];
-    if (given.value_dlpack == nullptr && given.value_tensor == nullptr) {
+    if (given.value_tensor == nullptr) {
         if (given.value == 0) return rule;
         if (at::isIntegralType(like.scalar_type(), true)) {
             const at::Tensor probe = at::full({}, given.value, at::TensorOptions(at::kDouble));
@@ -132,13 +103,8 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
             at::full({}, given.value, at::TensorOptions(at::kDouble)).to(like.scalar_type());
         return rule;
     }
-    if (given.value_dlpack != nullptr && given.value_tensor != nullptr)
-        refuse(name, ": value_dlpack and value_tensor are both given");
-    rule.value = given.value_tensor != nullptr
-                     ? native(given.value_tensor)
-                     : adopted.tensor(given.value_dlpack, name + ".value_dlpack");
-    check_strided(rule.value,
-                  name + (given.value_tensor != nullptr ? ".value_tensor" : ".value_dlpack"));
+    rule.value = native(given.value_tensor);
+    check_strided(rule.value, name + ".value_tensor");
     if (rule.value.scalar_type() != like.scalar_type())
         refuse(name, ".value has dtype ", std::string_view(c10::toString(rule.value.scalar_type())),
                ": must be that of the samples, ",
@@ -210,7 +176,7 @@ private:
 };
 
 std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t count,
-                                        std::size_t tensors, Adopted& adopted) {
+                                        std::size_t tensors) {
     auto made = std::make_unique<Collection>();
     Paths paths;
     for (std::size_t l = 0; l < count; ++l) {
@@ -220,8 +186,8 @@ std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t
         paths.add(leaf.path, name);
         if (given[l].signature == nullptr) refuse(name, ".signature is NULL");
         leaf.signature = parse_signature(given[l].signature, name + ".signature");
-        leaf.tensors = read_tensors(given[l], tensors, name, adopted);
-        leaf.rule = read_rule(given[l], leaf, name, adopted);
+        leaf.tensors = read_tensors(given[l], tensors, name);
+        leaf.rule = read_rule(given[l], leaf, name);
         made->leaves.push_back(std::move(leaf));
     }
     return made;
@@ -359,8 +325,7 @@ const Leaf& leaf_at(const Collection& collection, std::size_t leaf) {
 sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples,
                           void** collection, sab_torch_message* message) {
     return guarded(message, [&] {
-        Adopted adopted;
-        auto made = read_leaves(leaves, count, samples, adopted);
+        auto made = read_leaves(leaves, count, samples);
         made->samples = samples;
         std::map<std::string, std::string> seen;  // where lengths were first
         for (std::size_t l = 0; l < count; ++l) {
@@ -395,7 +360,6 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
             }
             leaf.shapes = std::make_shared<const std::vector<int64_t>>(std::move(shapes));
         }
-        adopted.keep();
         *collection = made.release();
     });
 }
@@ -405,8 +369,7 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
     return guarded(message, [&] {
         const Collection& from = collection_of(handle);
         const Groups& groups = groups_of(from);
-        Adopted adopted;
-        auto made = read_leaves(leaves, count, groups.count(), adopted);
+        auto made = read_leaves(leaves, count, groups.count());
         made->samples = from.samples;
         made->groups = from.groups;
         for (std::size_t l = 0; l < count; ++l) {
@@ -451,7 +414,6 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
             }
             leaf.shapes = std::make_shared<const std::vector<int64_t>>(std::move(shapes));
         }
-        adopted.keep();
         *outputs = made.release();
     });
 }
@@ -497,17 +459,8 @@ void collection_info(const void* handle, sab_torch_collection_info* info) {
     info->leaves = collection.leaves.size();
 }
 
-/// As LibTorch's own where there is room for it, else by DLPack.
-static void hand_out(const at::Tensor& tensor, sab_torch_tensor* native, DLManagedTensor** dlpack) {
-    if (native != nullptr)
-        *reinterpret_cast<at::Tensor*>(native) = tensor;
-    else
-        *dlpack = at::toDLPack(tensor.detach().resolve_conj().resolve_neg());
-}
-
 sab_status collection_tensor(const void* handle, std::size_t leaf, std::size_t index,
-                             sab_torch_tensor* native, DLManagedTensor** dlpack,
-                             sab_torch_message* message) {
+                             sab_torch_tensor* tensor, sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const auto& tensors = leaf_at(collection, leaf).tensors;
@@ -515,22 +468,20 @@ sab_status collection_tensor(const void* handle, std::size_t leaf, std::size_t i
             refuse("index = ", index, ": must be below the number of ",
                    std::string_view(collection.groups ? "groups" : "samples"), ", ",
                    tensors.size());
-        hand_out(tensors[index], native, dlpack);
+        *reinterpret_cast<at::Tensor*>(tensor) = tensors[index];
     });
 }
 
 sab_status collection_mask(const void* handle, std::size_t group, const char* names,
-                           std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
-                           sab_torch_message* message) {
+                           std::size_t leaf, sab_torch_tensor* mask, sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const Groups& groups = groups_of(collection);
         if (group >= groups.count())
             refuse("group = ", group, ": must be below the number of groups, ", groups.count());
-        const at::Tensor mask = names != nullptr
-                                    ? mask_by_names(collection, group, names)
-                                    : mask_of_leaf(collection, group, leaf_at(collection, leaf));
-        hand_out(native != nullptr ? mask : mask.view(at::kByte), native, dlpack);
+        *reinterpret_cast<at::Tensor*>(mask) =
+            names != nullptr ? mask_by_names(collection, group, names)
+                             : mask_of_leaf(collection, group, leaf_at(collection, leaf));
     });
 }
 

@@ -56,15 +56,6 @@ int32_t count_devices(c10::DeviceType type);
 void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks);
 void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callbacks& callbacks);
 
-/// A tensor in the given one's memory; refused by `name` where LibTorch would not read it rightly.
-/// `release` runs when that memory is not needed any more, but not where this throws.
-at::Tensor from_dlpack(const DLManagedTensor& given, const std::string& name,
-                       std::function<void()> release);
-
-sab_status read_sizes(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype,
-                      void** owner, sab_torch_message* message);
-void release_sizes(void* owner);
-void delete_tensor(DLManagedTensor* tensor);
 sab_status copy_indices(const int64_t* indices, uint64_t count, const char* device,
                         DLManagedTensor** tensor, sab_torch_message* message);
 
@@ -85,11 +76,9 @@ sab_status collection_lengths(const void* collection, const char* name, const in
                               sab_torch_message* message);
 void collection_info(const void* collection, sab_torch_collection_info* info);
 sab_status collection_tensor(const void* collection, std::size_t leaf, std::size_t index,
-                             sab_torch_tensor* native, DLManagedTensor** dlpack,
-                             sab_torch_message* message);
+                             sab_torch_tensor* tensor, sab_torch_message* message);
 sab_status collection_mask(const void* collection, std::size_t group, const char* names,
-                           std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
-                           sab_torch_message* message);
+                           std::size_t leaf, sab_torch_tensor* mask, sab_torch_message* message);
 void free_collection(void* collection);
 
 void write_message(sab_torch_message* message, const char* text);

@@ -179,7 +179,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.limit = 100;
         }
         sab_sampler *sampler = nullptr;
-        CALL_INTO(sampler, sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        CALL_INTO(sampler, sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
         walk_on(run, sampler);
         CALL_PLAIN(sab_sampler_free(sampler));
     }
@@ -189,7 +189,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
 
 SCENARIO(balanced_columns, Threads::none) {
     sab_sizes *parts[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())}, *sizes = nullptr;
-    CALL_INTO(sizes, sab_sizes_columns_new(parts, 2, &sizes));
+    CALL_INTO(sizes, sab_sizes_columns_new(parts, nullptr, 2, &sizes));
     for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
     const uint32_t both[] = {1, 1}, second[] = {0, 1};
     const sab_cost_term terms[] = {{1, 1, 2, both, {}}, {2, 1, 2, second, {}}};
@@ -309,7 +309,9 @@ SCENARIO(sharded_mixture, Threads::none) {
     mixing.repeats = repeats;
     mixing.repeat_count = 3;
     sab_sizes *mixture = nullptr;
-    CALL(sab_mixture_flat_new(plain, ids.data(), ids.size(), &mixing, &mixture));
+    mixing.ids = ids.data();
+    mixing.id_count = ids.size();
+    CALL(sab_mixture_new(&plain, 1, &mixing, &mixture));
     const sab_plan_options plan = with_budget(300);
     sab_sampler *sampler = nullptr;
     Ranks ranks;

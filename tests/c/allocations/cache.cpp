@@ -90,7 +90,7 @@ void use(Run &run, sab_cache *cache) {
     sab_cache_stats stats = SAB_CACHE_STATS_INIT;
     CALL_INTO(stats, sab_cache_get_stats(cache, &stats));
     run.note(stats.loads);
-    run.note(uint64_t{std::strlen(CALL_PLAIN(sab_cache_url(cache)))});
+    run.note(uint64_t{std::strlen(stats.url)});
     CALL_PLAIN(sab_cache_free(cache));
 }
 

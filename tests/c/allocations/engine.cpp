@@ -15,9 +15,8 @@ void note_histogram(Run &run, const sab_histogram *histogram) {
     run.note(info.fingerprint);
     sab_histogram *copy = nullptr;
     CALL_INTO(copy, sab_histogram_bytes_new(bytes.data(), size, &copy));
-    const double *sizes = nullptr;
-    CALL(sab_histogram_get_entries(copy, &sizes, nullptr, nullptr));
-    run.note(sizes, info.entries * info.columns * sizeof *sizes);
+    CALL_INTO(info, sab_histogram_get_info(copy, &info));
+    run.note(info.entry_sizes, info.entries * info.columns * sizeof *info.entry_sizes);
     CALL_PLAIN(sab_histogram_free(copy));
 }
 
@@ -46,9 +45,9 @@ SCENARIO(histograms, Threads::none) {
     sab_histogram *histogram = nullptr, *other = nullptr;
     CALL_INTO(histogram, sab_histogram_new(&histogram));
     CALL_INTO(other, sab_histogram_new(&other));
-    CALL_OR_SKIP(sab_histogram_add(histogram, sizes));
+    CALL_OR_SKIP(sab_histogram_add(histogram, sizes, nullptr));
     std::vector<uint64_t> numbers(lengths().size());
-    CALL_INTO(numbers, sab_histogram_number(other, sizes, numbers.data()));
+    CALL_INTO(numbers, sab_histogram_add(other, sizes, numbers.data()));
     run.note(numbers.data(), numbers.size() * sizeof numbers[0]);
     CALL_OR_SKIP(sab_histogram_merge(histogram, other));
     note_histogram(run, histogram);
@@ -58,11 +57,11 @@ SCENARIO(histograms, Threads::none) {
     note_histogram(run, histogram);
     sab_sizes *const columns[] = {sizes, sizes};
     sab_sizes *pairs = nullptr;
-    CALL_INTO(pairs, sab_sizes_columns_new(columns, 2, &pairs));
-    CALL_FAILS(SAB_E_MISMATCH, sab_histogram_add(other, pairs));
+    CALL_INTO(pairs, sab_sizes_columns_new(columns, nullptr, 2, &pairs));
+    CALL_FAILS(SAB_E_MISMATCH, sab_histogram_add(other, pairs, nullptr));
     CALL_PLAIN(sab_histogram_free(histogram));
     CALL_INTO(histogram, sab_histogram_new(&histogram));
-    CALL(sab_histogram_number(histogram, pairs, numbers.data()));
+    CALL(sab_histogram_add(histogram, pairs, numbers.data()));
     note_histogram(run, histogram);
     CALL_PLAIN(sab_sizes_free(pairs));
     CALL_PLAIN(sab_histogram_free(histogram));
@@ -75,7 +74,7 @@ SCENARIO(plan_of_a_histogram, Threads::none) {
     sab_histogram *histogram = nullptr;
     std::vector<uint64_t> numbers(lengths().size());
     CALL_INTO(histogram, sab_histogram_new(&histogram));
-    CALL_INTO(numbers, sab_histogram_number(histogram, sizes, numbers.data()));
+    CALL_INTO(numbers, sab_histogram_add(histogram, sizes, numbers.data()));
     const sab_plan_options options = with_budget(150);
     sab_plan *plan = nullptr, *copy = nullptr;
     CALL_INTO(plan, sab_histogram_plan_new(histogram, &options, &plan));
@@ -94,11 +93,10 @@ SCENARIO(plan_of_pairs, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_sizes *const columns[] = {sizes, sizes};
     sab_sizes *pairs = nullptr;
-    CALL_INTO(pairs, sab_sizes_columns_new(columns, 2, &pairs));
+    CALL_INTO(pairs, sab_sizes_columns_new(columns, nullptr, 2, &pairs));
     sab_histogram *histogram = nullptr;
     CALL_INTO(histogram, sab_histogram_new(&histogram));
-    CALL(sab_histogram_add(histogram, pairs));
-    run.note(uint64_t{CALL_PLAIN(sab_histogram_column_name(histogram, 0)) == nullptr});
+    CALL(sab_histogram_add(histogram, pairs, nullptr));
     const sab_plan_options options = with_budget(300);
     sab_plan *plan = nullptr, *copy = nullptr;
     CALL_INTO(plan, sab_histogram_plan_new(histogram, &options, &plan));
@@ -124,7 +122,7 @@ SCENARIO(plan_of_an_epoch, Threads::none) {
     CALL_INTO(mixture, sab_mixture_new(sources, 2, nullptr, &mixture));
     sab_histogram *histogram = nullptr, *of_epoch = nullptr;
     CALL_INTO(histogram, sab_histogram_new(&histogram));
-    CALL(sab_histogram_add(histogram, mixture));
+    CALL(sab_histogram_add(histogram, mixture, nullptr));
     const double repeats[] = {1, 1.5};
     CALL_INTO(of_epoch, sab_histogram_epoch_new(histogram, repeats, 2, 1, 0, &of_epoch));
     const sab_plan_options options = with_budget(300);
@@ -159,7 +157,7 @@ SCENARIO(packing_of_a_histogram, Threads::none) {
     sab_histogram *histogram = nullptr;
     std::vector<uint64_t> numbers(lengths().size());
     CALL_INTO(histogram, sab_histogram_new(&histogram));
-    CALL_INTO(numbers, sab_histogram_number(histogram, sizes, numbers.data()));
+    CALL_INTO(numbers, sab_histogram_add(histogram, sizes, numbers.data()));
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = SAB_PACK_HISTOGRAM;
     pack.capacities = one_count(150), pack.capacity_count = 1;

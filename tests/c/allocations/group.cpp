@@ -56,7 +56,7 @@ SCENARIO(groupings, Threads::none) {
     note_grouping(run, grouping);
     CALL_INTO(grouping, sab_grouping_partition_new(indices, counts, 3, &grouping));
     note_grouping(run, grouping);
-    CALL_INTO(grouping, sab_grouping_consecutive_new(counts, 3, &grouping));
+    CALL_INTO(grouping, sab_grouping_partition_new(nullptr, counts, 3, &grouping));
     note_grouping(run, grouping);
     CALL_PLAIN(sab_sizes_free(sizes));
 }

@@ -86,10 +86,6 @@ int32_t clean(void *, uint64_t) {
 int32_t collect_garbage(void *) {
     return 0;
 }
-int32_t increase(void *, uint64_t, uint64_t, int64_t *more) {
-    *more = 3;
-    return 0;
-}
 int32_t go_on(void *, uint64_t, uint64_t) {
     return 0;
 }
@@ -154,17 +150,13 @@ std::vector<double> column_peaks() {
 void note_model(Run &run, const sab_memory_model *model) {
     sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
     CALL_INTO(info, sab_memory_model_get_info(model, &info));
+    run.note(info.coefficients, info.term_count * sizeof *info.coefficients);
+    run.note(info.powers, info.term_count * info.feature_count * sizeof *info.powers);
+    run.note_text(info.column_names == nullptr ? "" : info.column_names[0]);
+    info.coefficients = nullptr;
+    info.powers = nullptr;
+    info.column_names = nullptr;
     run.note(&info, sizeof info);
-    for (std::size_t i = 0; i < info.term_count; ++i) {
-        double coefficient = 0;
-        std::vector<uint32_t> powers(info.feature_count);
-        CALL_INTO(coefficient, sab_memory_model_get_term(model, i, &coefficient, powers.data()));
-        run.note(coefficient);
-        run.note(powers.data(), powers.size() * sizeof powers[0]);
-    }
-    const char *const name =
-        CALL_PLAIN(sab_memory_model_column_name(model, info.feature_count - 2));
-    run.note_text(name == nullptr ? "" : name);
     const double rows[] = {2, 10, 5, 30, 7, 9};
     std::vector<double> predicted(2), upper(2);
     CALL_INTO(predicted, sab_memory_model_predict(model, rows, 2, predicted.data(), upper.data()));
@@ -338,17 +330,6 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
     run.note(static_cast<uint64_t>(device.reduced));
     run.note(&found, sizeof found);
     CALL_PLAIN(sab_probe_free(probe));
-}
-
-SCENARIO(growing_batches, Threads::none) {
-    uint64_t size = 0;
-    CALL_INTO(size, sab_batch_size_grow(increase, nullptr, 3, 10, 100, &size));
-    run.note(size);
-    CALL_INTO(size, sab_batch_size_grow_linear(5, 8, 2, 2, 64, &size));
-    run.note(size);
-    const uint64_t milestones[] = {2, 4};
-    CALL_INTO(size, sab_batch_size_grow_doubling(5, 8, milestones, 2, 64, &size));
-    run.note(size);
 }
 
 SCENARIO(step_in_chunks, Threads::none) {

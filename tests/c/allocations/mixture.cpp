@@ -39,8 +39,9 @@ sab_sizes *mixture_of(Run &run) {
 }
 
 void note_mixture(Run &run, const sab_sizes *mixture) {
-    const std::size_t sources = CALL_PLAIN(sab_mixture_source_count(mixture)),
-                      samples = CALL_PLAIN(sab_sizes_count(mixture));
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    CALL_INTO(info, sab_sizes_get_info(mixture, &info));
+    const std::size_t sources = info.sources, samples = CALL_PLAIN(sab_sizes_count(mixture));
     for (std::size_t s = 0; s < sources; ++s) {
         sab_mixture_source source = SAB_MIXTURE_SOURCE_INIT;
         CALL_INTO(source, sab_mixture_get_source(mixture, s, 3, &source));
@@ -48,7 +49,7 @@ void note_mixture(Run &run, const sab_sizes *mixture) {
         run.note(source.epoch_samples);
     }
     std::size_t source = 0, row = 0;
-    CALL_INTO(row, sab_mixture_locate(mixture, samples - 1, &source, &row));
+    CALL_INTO(row, sab_sizes_locate(mixture, samples - 1, &source, &row));
     run.note(uint64_t{source});
     run.note(uint64_t{row});
     std::vector<uint32_t> counts(samples);
@@ -122,14 +123,15 @@ SCENARIO(mixture_flat, Threads::none) {
     options.proportions = shares;
     options.proportion_count = 3;
     options.unit = SAB_MIXTURE_SIZE;
+    options.ids = ids.data();
+    options.id_count = ids.size();
     sab_sizes *const sizes = sizes_of(run, lengths()), *mixture = nullptr;
-    CALL_INTO(mixture, sab_mixture_flat_new(sizes, ids.data(), ids.size(), &options, &mixture));
+    CALL_INTO(mixture, sab_mixture_new(&sizes, 1, &options, &mixture));
     note_mixture(run, mixture);
     CALL_PLAIN(sab_sizes_free(mixture));
     ids[7] = -1;
     sab_sizes *none = nullptr;
-    CALL_FAILS(SAB_E_ARGUMENT,
-               sab_mixture_flat_new(sizes, ids.data(), ids.size(), &options, &none));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_mixture_new(&sizes, 1, &options, &none));
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
@@ -148,9 +150,10 @@ SCENARIO(mixture_packed, Threads::none) {
         sab_sizes *const sizes = sizes_of(run, lengths()), *mixture = nullptr;
         std::vector<int64_t> ids(lengths().size());
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i / 50);
-        const Proportions with;
-        CALL_INTO(mixture,
-                  sab_mixture_flat_new(sizes, ids.data(), ids.size(), &with.options, &mixture));
+        Proportions with;
+        with.options.ids = ids.data();
+        with.options.id_count = ids.size();
+        CALL_INTO(mixture, sab_mixture_new(&sizes, 1, &with.options, &mixture));
         CALL_PLAIN(sab_sizes_free(sizes));
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
         pack.capacities = one_count(128), pack.capacity_count = 1;

@@ -24,6 +24,9 @@ void ignore(void *, sab_log_level, const char *) {}
 void note_plan(Run &run, const sab_plan *plan) {
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     CALL_INTO(info, sab_plan_get_info(plan, &info));
+    run.note(info.limits, info.budget_count * sizeof *info.limits);
+    info.limits = nullptr;
+    info.column_names = nullptr;
     run.note(&info, sizeof info);
     for (std::size_t i = 0; i < info.buckets; ++i) {
         sab_bucket bucket = SAB_BUCKET_INIT;
@@ -45,6 +48,12 @@ void play_plan(Run &run, const sab_plan_options &options) {
     sab_plan *const plan = plan_with(run, options);
     note_plan(run, plan);
     CALL_PLAIN(sab_plan_free(plan));
+}
+
+std::string description_of(Run &run, const sab_sizes *sizes) {
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    CALL_INTO(info, sab_sizes_get_info(sizes, &info));
+    return info.description;
 }
 
 }  // namespace
@@ -71,13 +80,13 @@ SCENARIO(sizes, Threads::none) {
     CALL_INTO(sizes,
               sab_sizes_new(lengths().data(), lengths().size(), SAB_FLOAT64, &options, &sizes));
     double size = 0;
-    CALL_INTO(size, sab_sizes_get(sizes, 7, &size));
+    CALL_INTO(size, sab_sizes_get(sizes, 7, 1, &size));
     run.note(size);
-    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_get(sizes, 1000, &size));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_get(sizes, 1000, 1, &size));
     std::vector<double> values(lengths().size());
-    CALL_INTO(values, sab_sizes_values(sizes, 0, 0, values.size(), values.data()));
+    CALL_INTO(values, sab_sizes_get(sizes, 0, values.size(), values.data()));
     run.note(values.data(), values.size() * sizeof values[0]);
-    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_values(sizes, 0, 1, values.size(), values.data()));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_get(sizes, 1, values.size(), values.data()));
     run.note(uint64_t{CALL_PLAIN(sab_sizes_count(sizes))});
     CALL_PLAIN(sab_sizes_free(sizes));
 }
@@ -88,7 +97,7 @@ SCENARIO(sizes_callback, Threads::none) {
                                             a_progress(go_on, nullptr), &sizes));
     for (std::size_t i = 0; i < lengths().size(); ++i) {
         double size = 0;
-        CALL_INTO(size, sab_sizes_get(sizes, i, &size));
+        CALL_INTO(size, sab_sizes_get(sizes, i, 1, &size));
         run.note(size);
     }
     CALL_PLAIN(sab_sizes_free(sizes));
@@ -119,7 +128,7 @@ SCENARIO(sizes_join, Threads::none) {
     sab_sizes *const part = sizes_of(run, lengths()), *const parts[] = {part, part};
     sab_sizes *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_join_new(parts, 2, &sizes));
-    run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+    run.note_text(description_of(run, sizes).c_str());
     std::size_t index = 0, row = 0;
     CALL_INTO(row, sab_sizes_locate(sizes, 130, &index, &row));
     run.note(uint64_t{row});
@@ -135,15 +144,17 @@ SCENARIO(sizes_join, Threads::none) {
 SCENARIO(sizes_columns, Threads::none) {
     sab_sizes *const part = sizes_of(run, lengths());
     sab_sizes *named = nullptr, *columns = nullptr;
-    CALL_INTO(named, sab_sizes_named_new(part, "the lengths of the source", &named));
+    const char *const name = "the lengths of the source";
+    CALL_INTO(named, sab_sizes_columns_new(&part, &name, 1, &named));
     sab_sizes *const parts[] = {part, part};
-    CALL_INTO(columns, sab_sizes_columns_new(parts, 2, &columns));
-    run.note_text(CALL_PLAIN(sab_sizes_description(columns)));
+    CALL_INTO(columns, sab_sizes_columns_new(parts, nullptr, 2, &columns));
+    run.note_text(description_of(run, columns).c_str());
     double size[2] = {};
-    CALL_INTO(size, sab_sizes_get(columns, 3, size));
+    CALL_INTO(size, sab_sizes_get(columns, 3, 1, size));
     run.note(size[1]);
-    run.note(uint64_t{CALL_PLAIN(sab_sizes_column_count(columns))});
-    run.note_text(CALL_PLAIN(sab_sizes_column_name(named, 0)));
+    sab_sizes_info info = SAB_SIZES_INFO_INIT;
+    CALL_INTO(info, sab_sizes_get_info(named, &info));
+    run.note_text(info.column_names[0]);
     CALL_PLAIN(sab_sizes_free(columns));
     CALL_PLAIN(sab_sizes_free(named));
     CALL_PLAIN(sab_sizes_free(part));
@@ -152,7 +163,7 @@ SCENARIO(sizes_columns, Threads::none) {
 SCENARIO(plan_of_columns, Threads::none) {
     sab_sizes *const part = sizes_of(run, lengths()), *const parts[] = {part, part};
     sab_sizes *columns = nullptr;
-    CALL_INTO(columns, sab_sizes_columns_new(parts, 2, &columns));
+    CALL_INTO(columns, sab_sizes_columns_new(parts, nullptr, 2, &columns));
     std::vector<int64_t> ids(lengths().size());
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % 2);
     sab_plan_options options = with_budget(600);
@@ -162,7 +173,6 @@ SCENARIO(plan_of_columns, Threads::none) {
     sab_plan *plan = nullptr;
     CALL_INTO(plan, sab_plan_new(columns, &options, &plan));
     note_plan(run, plan);
-    run.note(uint64_t{CALL_PLAIN(sab_plan_column_name(plan, 0)) == nullptr});
     CALL_PLAIN(sab_plan_free(plan));
     CALL_PLAIN(sab_sizes_free(columns));
     CALL_PLAIN(sab_sizes_free(part));
@@ -219,10 +229,10 @@ struct TextColumn {
 };
 
 void note_sizes(Run &run, sab_sizes *sizes) {
-    run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+    run.note_text(description_of(run, sizes).c_str());
     for (std::size_t i = 0; i < CALL_PLAIN(sab_sizes_count(sizes)); ++i) {
         double size = 0;
-        CALL_INTO(size, sab_sizes_get(sizes, i, &size));
+        CALL_INTO(size, sab_sizes_get(sizes, i, 1, &size));
         run.note(size);
     }
     CALL_PLAIN(sab_sizes_free(sizes));
@@ -264,7 +274,7 @@ SCENARIO(sizes_npy, Threads::none) {
     for (options.copy = 0; options.copy <= 1; ++options.copy) {
         CALL_INTO(sizes, sab_sizes_file_new(path.c_str(), &options, &sizes));
         double size = 0;
-        CALL_INTO(size, sab_sizes_get(sizes, 119, &size));
+        CALL_INTO(size, sab_sizes_get(sizes, 119, 1, &size));
         run.note(size);
         CALL_PLAIN(sab_sizes_free(sizes));
     }
@@ -298,9 +308,9 @@ SCENARIO(sizes_file, Threads::none) {
         for (options.copy = 0; options.copy <= static_cast<int>(is_index); ++options.copy) {
             CALL_INTO(sizes, sab_sizes_file_new(path.c_str(), &options, &sizes));
             double size = 0;
-            CALL_INTO(size, sab_sizes_get(sizes, 0, &size));
+            CALL_INTO(size, sab_sizes_get(sizes, 0, 1, &size));
             run.note(size);
-            run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+            run.note_text(description_of(run, sizes).c_str());
             CALL_PLAIN(sab_sizes_free(sizes));
         }
         options.copy = 0;
@@ -373,9 +383,6 @@ SCENARIO(plan_budgets, Threads::none) {
     sab_plan *const plan = plan_with(run, options);
     for (sab_cost *const cost : costs) CALL_PLAIN(sab_cost_free(cost));
     note_plan(run, plan);
-    double limit = 0;
-    CALL_INTO(limit, sab_plan_get_budget(plan, 1, &limit));
-    run.note(limit);
     CALL_PLAIN(sab_plan_free(plan));
 }
 

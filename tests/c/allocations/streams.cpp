@@ -70,8 +70,7 @@ int32_t map_to_object(void *, const sab_record *record, sab_record *made) {
 int32_t map_randomly(void *ctx, sab_random *random, const sab_record *record, sab_record *made) {
     Run &run = *static_cast<Run *>(ctx);
     made->size = static_cast<double>(record->length) + CALL_PLAIN(sab_random_real(random)) +
-                 static_cast<double>(CALL_PLAIN(sab_random_below(random, 9)) +
-                                     CALL_PLAIN(sab_random_bits(random, 3)));
+                 static_cast<double>(CALL_PLAIN(sab_random_bits(random, 3)));
     return 0;
 }
 int32_t step(void *, const sab_record *state, const sab_record *, sab_record *next,
@@ -228,12 +227,6 @@ SCENARIO(infinite_list_stream, Threads::none) {
     use(run, stream);
 }
 
-SCENARIO(array_stream, Threads::none) {
-    sab_stream *stream = nullptr;
-    CALL_INTO(stream, sab_array_stream_new(letters, 2, 13, nullptr, &stream));
-    use(run, stream);
-}
-
 SCENARIO(callback_stream, Threads::none) {
     Numbers numbers;
     use(run, objects_of(run, numbers));
@@ -354,19 +347,19 @@ SCENARIO(window_stream, Threads::none) {
 
 SCENARIO(block_shuffle_stream, Threads::none) {
     sab_stream *stream = list_of(run);
-    CALL_INTO(stream, sab_block_shuffle_stream_new(stream, 8, 3, &stream));
+    CALL_INTO(stream, sab_shuffle_stream_new(stream, SAB_SHUFFLE_BLOCKS, 8, 3, &stream));
     use(run, stream);
 }
 
 SCENARIO(buffered_shuffle_stream, Threads::none) {
     sab_stream *stream = list_of(run);
-    CALL_INTO(stream, sab_buffered_shuffle_stream_new(stream, 8, 3, &stream));
+    CALL_INTO(stream, sab_shuffle_stream_new(stream, SAB_SHUFFLE_BUFFER, 8, 3, &stream));
     use(run, stream);
 }
 
 SCENARIO(buffered_shuffle_of_objects, Threads::none) {
     sab_stream *stream = mapped(run, 0, true);
-    CALL_INTO(stream, sab_buffered_shuffle_stream_new(stream, 8, 3, &stream));
+    CALL_INTO(stream, sab_shuffle_stream_new(stream, SAB_SHUFFLE_BUFFER, 8, 3, &stream));
     use(run, stream);
 }
 
@@ -428,25 +421,6 @@ SCENARIO(pack_stream_of_columns, Threads::none) {
     use(run, stream);
 }
 
-SCENARIO(readahead_sampler, Threads::none) {
-    sab_stream *const source = list_of(run);
-    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.read_ahead = 8;
-    options.batch_size_fn = batch_size;
-    options.ctx = run.context();
-    options.release = Run::release;
-    sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_readahead_sampler_new(source, &options, &sampler));
-    walk(run, sampler, 2);
-    sab_stream *stream = nullptr;
-    CALL_INTO(stream, sab_sampler_get_stream(sampler, &stream));
-    state_of(run, stream);
-    walk(run, sampler);
-    CALL(sab_sampler_set_epoch(sampler, 1));
-    walk(run, sampler);
-    CALL_PLAIN(sab_sampler_free(sampler));
-}
-
 SCENARIO(prefetch_stream, Threads::some) {
     sab_stream *stream = list_of(run);
     CALL_INTO(stream, sab_prefetch_stream_new(stream, 3, &stream));
@@ -463,7 +437,7 @@ SCENARIO(prefetch_of_objects, Threads::some) {
 SCENARIO(pipeline, Threads::some) {
     sab_stream *stream = files(run);
     CALL_INTO(stream, sab_prefetch_stream_new(stream, 4, &stream));
-    CALL_INTO(stream, sab_buffered_shuffle_stream_new(stream, 6, 3, &stream));
+    CALL_INTO(stream, sab_shuffle_stream_new(stream, SAB_SHUFFLE_BUFFER, 6, 3, &stream));
     stream = read_ahead(run, stream, 0);
     CALL_INTO(stream, sab_prefetch_stream_new(stream, 2, &stream));
     use(run, stream, 2);

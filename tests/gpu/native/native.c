@@ -45,7 +45,7 @@ static sab_status take(const char* device, size_t count, struct DLManagedTensor*
 int main(int argc, char** argv) {
     const char* device = argc > 1 ? argv[1] : "cuda:0";
     sab_probe* probe = NULL;
-    if (sab_torch_open(NULL) < 0 || sab_probe_new(device, NULL, &probe) < 0) return fail();
+    if (sab_torch_open(NULL, NULL) < 0 || sab_probe_new(device, NULL, &probe) < 0) return fail();
     struct DLManagedTensor** held = calloc((size_t)argc, sizeof *held);
     if (held == NULL) return 1;
     size_t count = 0;

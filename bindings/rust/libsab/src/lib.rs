@@ -36,8 +36,8 @@
 //! - [`Sampler::balanced`]: batches without padding, of nearly equal cost on all ranks and in all
 //!   micro-batches.
 //! - [`Sampler::sharded`]: samples that are spread over the ranks, each of which knows only its own.
-//! - [`Sampler::ordered`], [`Sampler::bionemo_size_aware_stream`], `Sampler::readahead`:
-//!   greedy batches in the order of the samples.
+//! - [`Sampler::ordered`], [`Sampler::bionemo_size_aware_stream`]: greedy batches in the order of
+//!   the samples.
 //! - [`Sampler::bagua`], [`Sampler::bagua_batch`], [`Sampler::bionemo`]: the orders of other
 //!   libraries, seed for seed.
 //!

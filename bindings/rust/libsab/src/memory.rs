@@ -699,14 +699,13 @@ impl MemoryModel {
     pub fn column_names(&self) -> Vec<Option<String>> {
         let info = self.info();
         let columns = if info.kind == ModelKind::Batch { info.feature_count - 1 } else { 0 };
-        (0..columns).map(|column| self.handle.column_name(column)).collect()
+        self.handle.column_names(columns)
     }
 
     /// Coefficient, and power of each feature, of each term.
     #[must_use]
     pub fn terms(&self) -> Vec<(f64, Vec<u32>)> {
-        let info = self.info();
-        (0..info.term_count).map(|index| self.handle.term(index, info.feature_count)).collect()
+        self.handle.terms()
     }
 
     /// Writes the model to a file, which is replaced in one step.
@@ -903,7 +902,12 @@ pub fn grow_batch_size(
     current: u64,
     max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size(&mut increase, epoch, current, max_batch_size)
+    at_least(1, "current", current)?;
+    let more = increase(epoch, current).map_err(Error::Callback)?;
+    let more = u64::try_from(more)
+        .map_err(|_| Error::refused("increase", more, "must be at least 0".to_owned()))?;
+    let grown = current.saturating_add(more);
+    Ok(if grown <= max_batch_size { grown } else { current })
 }
 
 /// The batch size of an epoch that grows by `amount` every `period` epochs, up to `max_batch_size`.
@@ -918,7 +922,11 @@ pub fn grow_batch_size_linear(
     period: u64,
     max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size_linear(epoch, start, amount, period, max_batch_size)
+    at_least(1, "start", start)?;
+    at_least(start, "max_batch_size", max_batch_size)?;
+    at_least(1, "period", period)?;
+    let more = (epoch / period).saturating_mul(amount);
+    Ok(start.saturating_add(more).min(max_batch_size))
 }
 
 /// The batch size of an epoch that doubles at each milestone, up to `max_batch_size`.
@@ -932,7 +940,17 @@ pub fn grow_batch_size_doubling(
     milestones: &[u64],
     max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size_doubling(epoch, start, milestones, max_batch_size)
+    at_least(1, "start", start)?;
+    at_least(start, "max_batch_size", max_batch_size)?;
+    let doubled = milestones.iter().filter(|&&milestone| milestone <= epoch);
+    Ok(doubled.fold(start, |size, _| size.saturating_mul(2)).min(max_batch_size))
+}
+
+fn at_least(least: u64, name: &str, value: u64) -> Result<(), Error> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(Error::refused(name, value, format!("must be at least {least}")))
 }
 
 // ---- steps that do not fail ---------------------------------------------------------------------

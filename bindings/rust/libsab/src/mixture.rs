@@ -175,7 +175,7 @@ impl<'a> Mixture<'a> {
     ///
     /// [`Error::Argument`] for an index out of range.
     pub fn source(&self, index: usize) -> Result<(usize, usize), Error> {
-        self.sizes.handle.locate(index)
+        self.sizes.handle.source(index)
     }
 
     /// How often each sample appears in an epoch.
@@ -231,6 +231,8 @@ pub struct SourceReport {
     pub distinct: u64,
     /// How often the sample appears that appears most often.
     pub most: u64,
+    /// Of `samples`: those whose batch has the same sample again.
+    pub together: u64,
     /// Sum of their sizes, over all columns.
     pub total: f64,
     /// What they take up. Of a row the room that is left is shared out by the sizes of its samples.
@@ -250,6 +252,7 @@ impl From<&sys::sab_mixture_report> for SourceReport {
             samples: report.samples,
             distinct: report.distinct,
             most: report.most,
+            together: report.together,
             total: report.total,
             padded_total: report.padded_total,
             padding: report.padding,

@@ -13,7 +13,7 @@ use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
-use crate::raw::{certain, PlanHandle, ProgressFn};
+use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
 
@@ -116,8 +116,8 @@ impl<'f> PlanOptions<'f> {
         max_batch_size(samples: u64) => max_batch_size = samples;
         /// Fewest samples in a batch, such as 2 for batch normalization; with [`BucketRule::Auto`]
         /// and without [`max_shapes`](Self::max_shapes). Samples that this leaves no room for are
-        /// skipped, and a last step in which ranks would get fewer is left out. No limit by
-        /// default.
+        /// skipped, also under a lowered budget, and a last step in which ranks would get fewer is
+        /// left out. No limit by default.
         min_batch_size(samples: u64) => min_batch_size = samples;
         /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
         /// multiple fits; 1.
@@ -411,8 +411,7 @@ impl Plan {
     /// The limits of the budgets that the plan was made with.
     #[must_use]
     pub fn budgets(&self) -> Vec<f64> {
-        let count = self.handle.info().budget_count;
-        (0..count).map(|index| certain(self.handle.budget(index))).collect()
+        self.handle.budgets()
     }
 
     /// The buckets, in ascending order of size; of several columns of the cost of a sample.

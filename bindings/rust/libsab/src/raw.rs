@@ -295,14 +295,20 @@ unsafe fn per_column<T: Copy + Default>(data: *const T, columns: usize) -> PerCo
     PerColumn::of(unsafe { slice(data, columns) }.iter().copied())
 }
 
-/// The name of a column, which C owns; `None` for NULL.
+/// The names of columns, which C owns; `None` each for NULL.
 ///
 /// # Safety
 ///
-/// NULL, or readable and NUL-terminated during the call.
-unsafe fn column_name(name: *const c_char) -> Option<String> {
+/// NULL, or `columns` texts that are readable and NUL-terminated during the call.
+unsafe fn column_names(names: *const *const c_char, columns: usize) -> Vec<Option<String>> {
+    if names.is_null() {
+        return vec![None; columns];
+    }
     // SAFETY: the caller's promise.
-    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    let name = |text: &*const c_char| unsafe { CStr::from_ptr(*text) };
+    // SAFETY: the caller's promise.
+    let names = unsafe { slice(names, columns) };
+    names.iter().map(|text| Some(name(text).to_string_lossy().into_owned())).collect()
 }
 
 /// A closure that a C handle uses, whatever its type.

@@ -140,9 +140,10 @@ pub struct Sampler<'a> {
 impl Sampler<'static> {
     /// The bucket order: shuffled, resumable, with random access. The sampler keeps the plan alive.
     ///
-    /// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch.
-    /// A batch is a pure function of plan, seed, epoch and position. So nothing is shuffled in
-    /// memory, seeking takes as long as a step, and ranks need not communicate.
+    /// Each epoch exchanges samples of equal length between buckets of the plan, and permutes the
+    /// samples inside each bucket and the batches of the epoch. A batch is a pure function of plan,
+    /// seed, epoch and position. So nothing is shuffled in memory, seeking takes as long as a step,
+    /// and ranks need not communicate.
     ///
     /// # Errors
     ///

@@ -68,9 +68,8 @@ crate::options::constants! {
 ///
 /// A size is any finite number from 0 to 2^53. NaN, infinity, negative numbers and larger ones are
 /// refused, with index and value, when the sizes are read: by [`Plan::new`](crate::Plan::new),
-/// [`create_buckets`] or a sampler over sizes. A size of zero costs as much as the smallest size
-/// above zero, since an empty sample takes a row of its batch all the same. At most 4,294,967,295
-/// samples.
+/// [`create_buckets`] or a sampler over sizes. A size of zero costs what the cost of a length of 0
+/// is: of a padded total nothing. At most 4,294,967,295 samples.
 ///
 /// ```
 /// use libsab::Sizes;

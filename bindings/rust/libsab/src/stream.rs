@@ -89,7 +89,6 @@ use crate::cost::Budget;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters, KeptHook};
 use crate::raw::{certain, KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
-use crate::sampler::Sampler;
 use crate::sizes::Element;
 
 // ---- records ------------------------------------------------------------------------------------
@@ -354,7 +353,12 @@ impl Random<'_> {
 
     /// The next whole number below `limit`, as Python's `randrange(limit)`; 0 below 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.handle.below(limit)
+        loop {
+            let drawn = self.handle.bits(u64::BITS - limit.leading_zeros());
+            if drawn < limit || limit == 0 {
+                return drawn;
+            }
+        }
     }
 
     /// So many random bits, 1 to 64, as a number, as Python's `getrandbits(bits)`; other numbers of
@@ -644,9 +648,8 @@ impl ReadaheadOptions {
 
     /// Records have several sizes, 2 to 8, which the closure gives. It runs once for each record
     /// that is read. [`budget`](Self::budget) then limits the number times the sum of the largest
-    /// sizes. Not with [`batch_size_fn`](Self::batch_size_fn),
-    /// [`boundary_key_fn`](Self::boundary_key_fn) or
-    /// [`Sampler::readahead`].
+    /// sizes. Not with [`batch_size_fn`](Self::batch_size_fn) and
+    /// [`boundary_key_fn`](Self::boundary_key_fn).
     ///
     /// ```
     /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
@@ -1218,8 +1221,8 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Argument`] for another block size.
-    pub fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.block_shuffle(block_size, seed)? })
+    pub fn block_shuffle(self, size: u64, seed: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.shuffle(sab_sys::SAB_SHUFFLE_BLOCKS, size, seed)? })
     }
 
     /// Each record takes a random place in a buffer of 1 to 2^32, and what was there goes on. The
@@ -1228,8 +1231,8 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Argument`] for another buffer size.
-    pub fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.buffered_shuffle(buffer_size, seed)? })
+    pub fn buffered_shuffle(self, size: u64, seed: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.shuffle(sab_sys::SAB_SHUFFLE_BUFFER, size, seed)? })
     }
 
     /// Batches, as lists, of records of like size: reads a window, sorts it by size, largest first,
@@ -1385,55 +1388,3 @@ impl Iterator for Owned<'_> {
 }
 
 impl FusedIterator for Owned<'_> {}
-
-impl Sampler<'static> {
-    /// The batches of [`Stream::readahead`] as a sampler: indices count the records of the source,
-    /// which have sizes, from 0 on, in the order in which they were read.
-    ///
-    /// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at
-    /// its first record again.
-    ///
-    /// ```
-    /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
-    /// use libsab::Sampler;
-    ///
-    /// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
-    /// let options = ReadaheadOptions::new().budget(8.0).shuffle(false);
-    /// let mut sampler = Sampler::readahead(source()?, &options)?;
-    /// assert_eq!(sampler.next_batch().unwrap()?.indices, [0, 2]);
-    ///
-    /// let state = sampler.stream_state()?;
-    /// let mut resumed = Sampler::readahead(source()?, &options)?;
-    /// resumed.restore_stream(&state)?;
-    /// assert_eq!(resumed.next_batch().unwrap()?.indices, [1, 3]);
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] for options that break a rule, or no limit.
-    pub fn readahead(source: Stream, options: &ReadaheadOptions) -> Result<Self, Error> {
-        source.handle.readahead_sampler(options).map(Self::over)
-    }
-}
-
-impl Sampler<'_> {
-    /// State of the stream under [`Sampler::readahead`]. Steps are not part of it: after a restore
-    /// they count on from where they were.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::state`]; [`Error::Unsupported`] for other samplers.
-    pub fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
-        self.handle.stream_state()
-    }
-
-    /// Goes on where a [state](Self::stream_state) was saved.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::restore`]; [`Error::Unsupported`] for other samplers.
-    pub fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.handle.restore_stream(state)
-    }
-}

@@ -1,8 +1,8 @@
 //! LibTorch, for the probes `"cpu"` and `"cuda:N"` and for [`TorchStore`]. A second library,
 //! `libsab_torch.so.0`, loads it on demand.
 //!
-//! Tensors are passed as DLPack by `sab_torch_sizes_new` and `sab_torch_indices_new` of the crate
-//! `sab-sys`, which take raw pointers.
+//! `sab_torch_indices_new` of the crate `sab-sys` gives the indices of a batch as a tensor, by
+//! DLPack; it takes raw pointers.
 
 use std::fmt;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub struct TorchInfo {
 }
 
 /// Loads the LibTorch component, once, for the life of the process; does nothing when it is loaded
-/// already.
+/// already. Says which LibTorch is in use.
 ///
 /// `None`: the environment's `SAB_TORCH_LIBRARY`, else `libsab_torch.so.0` beside libsab, else
 /// the default search path. A LibTorch that the process has loaded is used when it is the one that
@@ -35,17 +35,8 @@ pub struct TorchInfo {
 /// [`Error::Io`] when the component or its LibTorch is not found, with the places that were
 /// searched; [`Error::Mismatch`] when it was built for another LibTorch than the one loaded, or for
 /// another libsab.
-pub fn open(path: Option<&Path>) -> Result<(), Error> {
-    raw::torch_open(path)
-}
-
-/// Says which LibTorch is in use.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] before [`open`].
-pub fn info() -> Result<TorchInfo, Error> {
-    let (version, component, cuda_devices) = raw::torch_info()?;
+pub fn open(path: Option<&Path>) -> Result<TorchInfo, Error> {
+    let (version, component, cuda_devices) = raw::torch_open(path)?;
     Ok(TorchInfo { version, component, cuda_devices })
 }
 

@@ -98,7 +98,9 @@ impl Case<'_> {
         self.pack.iter().fold(PackedOptions::new(), |options, words| match words[..] {
             ["capacity", capacity] => options.capacity(number(capacity)),
             ["capacities", ref each @ ..] => options.capacities(numbers(each)),
-            ["window", window] => options.window(number(window)),
+            // Other packings of one column have none.
+            ["window", window] if self.sizes.len() > 1 => options.window(number(window)),
+            ["window", _] => options,
             ["tries", tries] => options.tries(number(tries)),
             ["method", "best_fit"] => options.method(PackMethod::BestFit),
             ["method", "histogram"] => options.method(PackMethod::Histogram),

@@ -161,7 +161,6 @@ fn the_host_is_known_and_nothing_else_without_libtorch() {
     assert!(matches!(Probe::with_total("host", 5), Err(Error::Unsupported(_))));
     assert!(matches!(Probe::new("a\0b"), Err(Error::Argument(_))));
     assert!(matches!(libsab::torch::open(Some("/nowhere.so".as_ref())), Err(Error::Io(_))));
-    assert!(matches!(libsab::torch::info(), Err(Error::Unsupported(_))));
 }
 
 fn bytes_in(peaks: &Peaks) -> Vec<u64> {

@@ -192,7 +192,7 @@ fn bad_mixtures_are_refused() {
     assert_refused!(Mixture::new(&[("a\0", &sizes)], &new()), Argument, "NUL");
     assert_refused!(Mixture::new(&[], &new()), Argument, "count = 0");
     assert_refused!(Mixture::flat(&sizes, &[0, -1, 0], &new()), Argument, "ids[1] = -1");
-    assert_refused!(Mixture::flat(&sizes, &[0, 1], &new()), Argument, "count = 2");
+    assert_refused!(Mixture::flat(&sizes, &[0, 1], &new()), Argument, "ids.len() = 2");
     let mixture = mixture();
     assert_refused!(Sizes::join(&[&mixture]), Argument, "is a mixture");
     let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();

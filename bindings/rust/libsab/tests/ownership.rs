@@ -107,19 +107,6 @@ fn a_threaded_map_that_drops_its_own_stream_goes_on_with_what_it_owns() {
     dropped.recv_timeout(PATIENCE).unwrap();
 }
 
-#[test]
-fn a_closure_that_drops_the_sampler_over_its_stream_goes_on_with_what_it_owns() {
-    let slot: Slot<Sampler<'static>> = Slot::default();
-    let (map, was_whole, dropped) = dropping_map(&slot, 300);
-    let stream = numbers(50_000).map(map).unwrap().prefetch(400).unwrap();
-    let mut sampler =
-        Sampler::readahead(stream, &ReadaheadOptions::new().read_ahead(10).batch_size(2)).unwrap();
-    sampler.next_batch().unwrap().unwrap();
-    *slot.lock().unwrap() = Some(sampler);
-    assert!(was_whole.recv_timeout(PATIENCE).unwrap());
-    dropped.recv_timeout(PATIENCE).unwrap();
-}
-
 /// The natural form: a closure holds the loader for a moment, in which its owner lets go of it.
 #[test]
 fn a_closure_may_hold_the_last_reference_to_its_own_stream() {
@@ -188,7 +175,7 @@ type Make = fn(Captured, Stream, bool) -> Result<Stream, Error>;
 
 /// Makes a stage of each kind; with `true`, one that is refused where the kind has options to
 /// refuse.
-fn stages() -> [(&'static str, Make); 9] {
+fn stages() -> [(&'static str, Make); 8] {
     [
         ("source", |own, _, _| Stream::from_source(Counted(own, 0))),
         ("map", |own, source, _| {
@@ -227,19 +214,6 @@ fn stages() -> [(&'static str, Make); 9] {
             let options =
                 ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
             source.readahead(&options.boundary_key_fn(move |_| u64::from(own.is_whole())))
-        }),
-        ("boundary_key of a sampler", |own, source, fails| {
-            let options =
-                ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
-            let mut sampler = Sampler::readahead(
-                source,
-                &options.boundary_key_fn(move |_| u64::from(own.is_whole())),
-            )?;
-            assert_eq!(
-                sampler.iter_mut().map(|batch| batch.unwrap().indices.len()).sum::<usize>(),
-                10
-            );
-            Ok(numbers(1))
         }),
     ]
 }
@@ -286,16 +260,6 @@ fn a_panic_in_the_destructor_of_a_closure_goes_on_where_the_stream_is_dropped() 
     });
     let stream = stream.unwrap();
     assert_eq!(message(catch_unwind(AssertUnwindSafe(|| drop(stream)))), "the destructor");
-    let fuse = Fuse;
-    let sampler = Sampler::readahead(
-        numbers(3),
-        &ReadaheadOptions::new().batch_size_fn(move |_| {
-            let _ = &fuse;
-            1
-        }),
-    )
-    .unwrap();
-    assert_eq!(message(catch_unwind(AssertUnwindSafe(|| drop(sampler)))), "the destructor");
     numbers(3).next().unwrap().unwrap(); // and only once
 }
 
@@ -589,13 +553,9 @@ fn a_closure_of_options_is_shared_by_stages() {
     let (own, dropped) = Captured::new();
     let options = ReadaheadOptions::new().batch_size_fn(move |_| 1 + u64::from(own.is_whole()));
     let mut streams = [numbers(4), numbers(6)].map(|stream| stream.readahead(&options).unwrap());
-    let mut sampler = Sampler::readahead(numbers(8), &options).unwrap();
     drop(options);
     assert_eq!(streams.iter_mut().map(|stream| stream.owned().count()).sum::<usize>(), 5);
     drop(streams);
-    assert!(dropped.try_recv().is_err());
-    assert_eq!(sampler.iter_mut().count(), 4);
-    drop(sampler);
     dropped.recv().unwrap();
 }
 

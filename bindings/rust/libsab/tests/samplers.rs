@@ -159,11 +159,6 @@ fn what_a_sampler_does_not_support_is_refused() {
     assert_refused!(sampler.generator(), Argument, "Sampler::bionemo");
     let words = [0; libsab::BIONEMO_GENERATOR_WORDS];
     assert_refused!(sampler.set_generator(&words), Argument, "Sampler::bionemo");
-    #[cfg(feature = "stream")]
-    {
-        assert_refused!(sampler.stream_state(), Unsupported);
-        assert_refused!(sampler.restore_stream(&[]), Unsupported);
-    }
 
     let mut greedy = Sampler::bionemo_size_aware_stream(8.0, |_, position| {
         Ok((position < 3).then_some((position as i64, 5.0)))

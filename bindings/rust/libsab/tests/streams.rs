@@ -18,7 +18,7 @@ use libsab::stream::{
     Content, FilesOptions, Framing, ListOptions, Made, MixOptions, MixUntil, OnError,
     PackedOptions, ReadaheadOptions, Record, RecordRef, Source, Stream,
 };
-use libsab::{BoxError, Budget, Cost, Error, Sampler};
+use libsab::{BoxError, Budget, Cost, Error};
 use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -144,7 +144,6 @@ fn several_sizes_are_refused_or_fail() {
     let packed = PackedOptions::new().capacities([9; 9], many);
     assert!(refusal(numbers(5).pack(&packed)).contains("capacities.len() = 9"));
     let two = given.sizes_fn(two_sizes);
-    assert!(refusal(Sampler::readahead(numbers(5), &two)).contains("columns = 2"));
     let closure = Budget::new(9.0).cost(Cost::from_columns_fn(|_, _, _| 1.0));
     let closures = two.clone().budgets([Budget::new(9.0), closure]);
     assert!(refusal(numbers(5).readahead(&closures)).contains("budgets[1].cost: must not be"));
@@ -969,47 +968,6 @@ fn ten_stages_go_on_on_four_ranks_instead_of_two() {
     }
 }
 
-#[test]
-fn a_sampler_counts_the_records_of_the_source() {
-    let sampler = || Sampler::readahead(padded(30), &windows_of_twelve().batch_size(3)).unwrap();
-    let mut first = sampler();
-    let batches: Vec<_> = first.iter_mut().map(Result::unwrap).collect();
-    let expected: Vec<&[i64]> =
-        BATCHES_OF_THREE.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
-    assert_eq!(batches.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), expected);
-    assert!(batches
-        .iter()
-        .all(|batch| batch.padded_total() == batch.longest[0] * batch.indices.len() as f64));
-    assert_eq!((batches[2].step, first.tell(), first.skipped_count()), (2, (0, 10), 0));
-
-    first.set_epoch(1).unwrap();
-    assert_eq!(first.iter_mut().nth(3).unwrap().unwrap().indices, expected[3]);
-    let state = first.stream_state().unwrap();
-    let mut second = sampler();
-    second.restore_stream(&state).unwrap();
-    assert_eq!(
-        second.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
-        expected[4..]
-    );
-    assert!(matches!(first.restore_stream(&state[1..]), Err(Error::Format(_))));
-
-    let fault = Fault::new(4, false);
-    let source = padded(30)
-        .try_map(move |_| fault.call().map(|()| Made::same()))
-        .unwrap()
-        .prefetch(5)
-        .unwrap();
-    let mut failing = Sampler::readahead(source, &windows_of_twelve().batch_size(3)).unwrap();
-    assert_eq!(mine(failing.next_batch().unwrap()), 4);
-    assert_eq!(
-        failing.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
-        expected
-    );
-    assert!(
-        refusal(Sampler::readahead(numbers(3), &ReadaheadOptions::new())).contains("must be given")
-    );
-}
-
 // ---- refusals -----------------------------------------------------------------------------------
 
 #[test]
@@ -1017,8 +975,8 @@ fn arguments_that_cannot_be_are_refused() {
     let refusals = [
         (numbers(5).batch(0), "batch_size = 0"),
         (numbers(5).window(0), "width = 0"),
-        (numbers(5).block_shuffle(0, 1), "block_size = 0"),
-        (numbers(5).buffered_shuffle(0, 1), "buffer_size = 0"),
+        (numbers(5).block_shuffle(0, 1), "size = 0"),
+        (numbers(5).buffered_shuffle(0, 1), "size = 0"),
         (numbers(5).prefetch(0), "buffer_size = 0"),
         (numbers(5).rank(3, 3), "rank = 3"),
         (numbers(5).map_parallel(5000, |_| Made::same()), "threads = 5000"),

@@ -79,7 +79,7 @@ impl CacheHandle {
 
     pub(crate) fn url(&self) -> String {
         // SAFETY: a live handle, whose URL ends with NUL and lives as long as it does.
-        unsafe { CStr::from_ptr(sys::sab_cache_url(self.pointer())) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(self.stats().url) }.to_string_lossy().into_owned()
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<CacheValueHandle>, Error> {

@@ -82,7 +82,7 @@ impl SamplerHandle<'static> {
         raw.limit = budget;
         // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
         make(|sampler| unsafe {
-            sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+            sys::sab_bagua_sampler_new(complexity.pointer(), &raw, options, sampler)
         })
         .map(Self::over)
     }
@@ -102,7 +102,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline
         // and lives as long as the sampler, which frees it after the C handle.
         let (status, handle) = construct(|sampler| unsafe {
-            sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+            sys::sab_bagua_sampler_new(complexity.pointer(), &raw, options, sampler)
         })?;
         // SAFETY: no call of C is under way that could use it.
         let failure = unsafe { kept.take_failure() };

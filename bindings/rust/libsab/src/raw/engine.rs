@@ -10,10 +10,9 @@ pub(crate) struct HistogramHandle(Owned<sys::sab_histogram>);
 
 impl HistogramHandle {
     pub(crate) fn column_names(&self) -> Vec<Option<String>> {
-        // SAFETY: a live handle; its names are NUL-terminated, and are copied.
-        let name =
-            |column| unsafe { column_name(sys::sab_histogram_column_name(self.pointer(), column)) };
-        (0..self.info().columns).map(name).collect()
+        let info = self.info();
+        // SAFETY: the names of a live handle.
+        unsafe { column_names(info.column_names, info.columns) }
     }
 
     pub(crate) fn pointer(&self) -> *mut sys::sab_histogram {
@@ -44,7 +43,7 @@ impl HistogramHandle {
 
     pub(crate) fn add(&mut self, sizes: &SizesHandle<'_>) -> Result<(), Error> {
         // SAFETY: live handles, of which the first is not shared.
-        check(unsafe { sys::sab_histogram_add(self.pointer(), sizes.pointer()) })?;
+        check(unsafe { sys::sab_histogram_add(self.pointer(), sizes.pointer(), null_mut()) })?;
         Ok(())
     }
 
@@ -52,7 +51,7 @@ impl HistogramHandle {
         let mut numbers = vec![0; sizes.count()];
         // SAFETY: live handles, of which the first is not shared, and room for all numbers.
         check(unsafe {
-            sys::sab_histogram_number(self.pointer(), sizes.pointer(), numbers.as_mut_ptr())
+            sys::sab_histogram_add(self.pointer(), sizes.pointer(), numbers.as_mut_ptr())
         })?;
         Ok(numbers)
     }
@@ -90,11 +89,6 @@ impl HistogramHandle {
     pub(crate) fn entries(&self) -> (&[f64], &[u64], Option<&[u32]>) {
         let info = self.info();
         let entries = usize::try_from(info.entries).unwrap_or(0);
-        let (mut sizes, mut counts, mut sources) = (null(), null(), null());
-        // SAFETY: a live handle, and addresses for the arrays.
-        certain(check(unsafe {
-            sys::sab_histogram_get_entries(self.pointer(), &mut sizes, &mut counts, &mut sources)
-        }));
         if entries == 0 {
             return (&[], &[], (info.sources > 0).then_some(&[]));
         }
@@ -102,9 +96,9 @@ impl HistogramHandle {
         // changed.
         unsafe {
             (
-                std::slice::from_raw_parts(sizes, entries * info.columns),
-                std::slice::from_raw_parts(counts, entries),
-                (info.sources > 0).then(|| std::slice::from_raw_parts(sources, entries)),
+                std::slice::from_raw_parts(info.entry_sizes, entries * info.columns),
+                std::slice::from_raw_parts(info.entry_counts, entries),
+                (info.sources > 0).then(|| std::slice::from_raw_parts(info.entry_sources, entries)),
             )
         }
     }

@@ -97,7 +97,7 @@ impl GroupingHandle {
     pub(crate) fn consecutive(counts: &[u64]) -> Result<Self, Error> {
         // SAFETY: as many counts as the length.
         make(|grouping| unsafe {
-            sys::sab_grouping_consecutive_new(counts.as_ptr(), counts.len(), grouping)
+            sys::sab_grouping_partition_new(null(), counts.as_ptr(), counts.len(), grouping)
         })
         .map(GroupingHandle)
     }

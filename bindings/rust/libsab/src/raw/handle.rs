@@ -214,6 +214,7 @@ structs! {
     sab_probe_callbacks,
     sab_probe_options,
     sab_sampler_options,
+    sab_sizes_info,
     sab_sizes_options,
     sab_step_plan_options,
     sab_thresholds_options,

@@ -15,7 +15,6 @@ pub(crate) type TrialFn<'f> = dyn FnMut(u64, f64) -> StepResult + 'f;
 pub(crate) type ChunkFn<'f> = dyn FnMut(u64, u64, f64) -> StepResult + 'f;
 pub(crate) type BatchFn<'f> = dyn FnMut(BatchRef<'_>) -> StepResult + 'f;
 pub(crate) type ReduceFn<'f> = dyn FnMut(&mut [i64]) -> Result<(), BoxError> + 'f;
-pub(crate) type IncreaseFn<'f> = dyn FnMut(u64, u64) -> Result<i64, BoxError> + 'f;
 
 /// A number of bytes of the library; negative where it is unknown.
 pub(crate) fn known(bytes: i64) -> Option<u64> {
@@ -55,7 +54,6 @@ struct Closures<'a, 'w, 'f> {
     chunk: Option<&'a mut ChunkFn<'w>>,
     batch: Option<&'a mut BatchFn<'w>>,
     reduce: Option<&'a RefCell<ReduceFn<'f>>>,
-    increase: Option<&'a mut IncreaseFn<'w>>,
 }
 
 /// # Safety
@@ -143,21 +141,6 @@ unsafe extern "C" fn reduce_trampoline(
         // SAFETY: `count` numbers are there to be read and written.
         let values = unsafe { std::slice::from_raw_parts_mut(values, count) };
         done((given(&mut calls.reduce).borrow_mut())(values))
-    })
-}
-
-unsafe extern "C" fn increase_trampoline(
-    context: *mut c_void,
-    epoch: u64,
-    current: u64,
-    increase: *mut i64,
-) -> i32 {
-    // SAFETY: given with this context.
-    unsafe { closures(context) }.run(|calls| {
-        let more = given(&mut calls.increase)(epoch, current)?;
-        // SAFETY: the caller gives room for one number.
-        unsafe { increase.write(more) };
-        Ok(sys::SAB_OK)
     })
 }
 
@@ -475,26 +458,22 @@ impl ModelHandle {
         .map(ModelHandle)
     }
 
-    pub(crate) fn column_name(&self, column: usize) -> Option<String> {
-        // SAFETY: a live handle, which owns the name.
-        unsafe { column_name(sys::sab_memory_model_column_name(self.pointer(), column)) }
-    }
-
     calls! { fn info(&self) -> struct sab_memory_model_info = sab_memory_model_get_info; }
 
-    pub(crate) fn term(&self, index: usize, feature_count: usize) -> (f64, Vec<u32>) {
-        let (mut coefficient, mut powers) = (0.0, vec![0; feature_count]);
-        // SAFETY: a live handle, room for a number, and for one a feature.
-        let status = unsafe {
-            sys::sab_memory_model_get_term(
-                self.pointer(),
-                index,
-                &mut coefficient,
-                powers.as_mut_ptr(),
-            )
+    pub(crate) fn column_names(&self, columns: usize) -> Vec<Option<String>> {
+        // SAFETY: the names of a live handle, one for each feature but the first.
+        unsafe { column_names(self.info().column_names, columns) }
+    }
+
+    pub(crate) fn terms(&self) -> Vec<(f64, Vec<u32>)> {
+        let info = self.info();
+        // SAFETY: a coefficient for each term, and as many rows of a power for each feature.
+        let (coefficients, powers) = unsafe {
+            let powers = slice(info.powers, info.term_count * info.feature_count);
+            (slice(info.coefficients, info.term_count), powers)
         };
-        certain(check(status));
-        (coefficient, powers)
+        let rows = powers.chunks(info.feature_count).map(<[u32]>::to_vec);
+        coefficients.iter().copied().zip(rows).collect()
     }
 
     /// Predicted and upper peaks of each row.
@@ -636,72 +615,6 @@ pub(crate) fn step_in_chunks(
     })?;
     probe.check(status, [failure])?;
     Ok(chunk_size)
-}
-
-pub(crate) fn grow_batch_size(
-    increase: &mut IncreaseFn<'_>,
-    epoch: u64,
-    current: u64,
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    let mut calls = Guarded::new(Closures { increase: Some(increase), ..Closures::default() });
-    // SAFETY: a context that fits its trampoline and outlives the call, and room for a number.
-    let status = unsafe {
-        sys::sab_batch_size_grow(
-            Some(increase_trampoline),
-            calls.context(),
-            epoch,
-            current,
-            max_batch_size,
-            &mut batch_size,
-        )
-    };
-    check_with(status, [calls.failure])?;
-    Ok(batch_size)
-}
-
-pub(crate) fn grow_batch_size_linear(
-    epoch: u64,
-    start: u64,
-    amount: u64,
-    period: u64,
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    // SAFETY: room for a number.
-    check(unsafe {
-        sys::sab_batch_size_grow_linear(
-            epoch,
-            start,
-            amount,
-            period,
-            max_batch_size,
-            &mut batch_size,
-        )
-    })?;
-    Ok(batch_size)
-}
-
-pub(crate) fn grow_batch_size_doubling(
-    epoch: u64,
-    start: u64,
-    milestones: &[u64],
-    max_batch_size: u64,
-) -> Result<u64, Error> {
-    let mut batch_size = 0;
-    // SAFETY: so many milestones, and room for a number.
-    check(unsafe {
-        sys::sab_batch_size_grow_doubling(
-            epoch,
-            start,
-            elements(milestones),
-            milestones.len(),
-            max_batch_size,
-            &mut batch_size,
-        )
-    })?;
-    Ok(batch_size)
 }
 
 impl PlanHandle {

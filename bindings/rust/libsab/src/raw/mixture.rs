@@ -9,6 +9,7 @@ impl MixtureOptions {
         &self,
         sources: usize,
         names: &[CString],
+        ids: &[i64],
         call: impl FnOnce(&sys::sab_mixture_options, *mut *mut sys::sab_sizes) -> sys::sab_status,
     ) -> Result<SizesHandle<'a>, Error> {
         // The library takes it that each epoch of the schedule has a number for each source.
@@ -24,6 +25,8 @@ impl MixtureOptions {
         let name_pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         let changes = self.changes.concat();
         let mut raw = *self.raw;
+        raw.ids = elements(ids);
+        raw.id_count = ids.len();
         raw.repeats = elements(&self.repeats);
         raw.repeat_count = self.repeats.len();
         raw.proportions = elements(&self.proportions);
@@ -51,7 +54,7 @@ impl<'a> SizesHandle<'a> {
         let memory: Vec<_> = sources.iter().filter_map(|(_, each)| each.memory()).collect();
         // SAFETY: live handles, and options whose arrays outlive the call. The new handle keeps what
         // the sources own; what they borrow lives for `'a`.
-        let mixture = options.make(sources.len(), &names, |options, sizes| unsafe {
+        let mixture = options.make(sources.len(), &names, &[], |options, sizes| unsafe {
             sys::sab_mixture_new(elements(&pointers), pointers.len(), options, sizes)
         })?;
         Ok(mixture.keeping(Arc::new(memory)))
@@ -67,8 +70,8 @@ impl<'a> SizesHandle<'a> {
         distinct.sort_unstable();
         distinct.dedup();
         // SAFETY: as above.
-        let mixture = options.make(distinct.len(), &[], |options, sizes| unsafe {
-            sys::sab_mixture_flat_new(self.pointer(), elements(ids), ids.len(), options, sizes)
+        let mixture = options.make(distinct.len(), &[], ids, |options, sizes| unsafe {
+            sys::sab_mixture_new(&self.pointer().cast_const(), 1, options, sizes)
         })?;
         Ok(match self.memory() {
             Some(memory) => mixture.keeping(memory),
@@ -79,8 +82,7 @@ impl<'a> SizesHandle<'a> {
 
 impl SizesHandle<'_> {
     pub(crate) fn source_count(&self) -> usize {
-        // SAFETY: a live handle.
-        unsafe { sys::sab_mixture_source_count(self.pointer()) }
+        self.info().sources
     }
 
     pub(crate) fn source_in(&self, index: usize, epoch: u64) -> MixtureSource {
@@ -97,13 +99,6 @@ impl SizesHandle<'_> {
             repeat: source.repeat,
             epoch_samples: source.epoch_samples,
         }
-    }
-
-    pub(crate) fn locate(&self, index: usize) -> Result<(usize, usize), Error> {
-        let (mut source, mut row) = (0, 0);
-        // SAFETY: a live handle, and room for two numbers.
-        check(unsafe { sys::sab_mixture_locate(self.pointer(), index, &mut source, &mut row) })?;
-        Ok((source, row))
     }
 
     pub(crate) fn mixture_counts(&self, epoch: u64) -> Result<Vec<u32>, Error> {

@@ -127,7 +127,6 @@ impl PlanHandle {
     calls! {
         fn check(&self) = sab_plan_check;
         fn info(&self) -> struct sab_plan_info = sab_plan_get_info;
-        fn budget(&self, index: usize) -> f64 = sab_plan_get_budget;
         fn raw_bucket(&self, index: usize) -> struct sab_bucket = sab_plan_get_bucket;
     }
 
@@ -150,11 +149,16 @@ impl PlanHandle {
         }
     }
 
+    pub(crate) fn budgets(&self) -> Vec<f64> {
+        let info = self.info();
+        // SAFETY: as many numbers, which live as long as the handle.
+        unsafe { slice(info.limits, info.budget_count) }.to_vec()
+    }
+
     pub(crate) fn column_names(&self) -> Vec<Option<String>> {
-        // SAFETY: a live handle; its names are NUL-terminated, and live as long.
-        let name =
-            |column| unsafe { column_name(sys::sab_plan_column_name(self.pointer(), column)) };
-        (0..self.info().columns).map(name).collect()
+        let info = self.info();
+        // SAFETY: the names of a live handle.
+        unsafe { column_names(info.column_names, info.columns) }
     }
 
     pub(crate) fn skipped(&self) -> Vec<i64> {

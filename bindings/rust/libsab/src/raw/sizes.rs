@@ -81,19 +81,17 @@ impl<'a> SizesHandle<'a> {
     }
 
     pub(crate) fn columns(columns: &[(&str, &SizesHandle<'a>)]) -> Result<Self, Error> {
-        let mut named: Vec<SizesHandle<'a>> = Vec::with_capacity(columns.len());
-        for (name, column) in columns {
-            let name = text("columns", name.as_bytes())?;
-            // SAFETY: a live handle and a NUL-terminated name.
-            named.push(make_sizes(|sizes| unsafe {
-                sys::sab_sizes_named_new(column.pointer(), name.as_ptr(), sizes)
-            })?);
-        }
-        let pointers: Vec<_> = named.iter().map(|each| each.pointer().cast_const()).collect();
+        let names = columns.iter().map(|(name, _)| text("columns", name.as_bytes()));
+        let names = names.collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        let pointers: Vec<_> =
+            columns.iter().map(|(_, each)| each.pointer().cast_const()).collect();
         let memory: Vec<_> = columns.iter().filter_map(|(_, each)| each.memory()).collect();
-        // SAFETY: live handles. The new one keeps what they own; what they borrow lives for `'a`.
+        // SAFETY: live handles, and as many NUL-terminated names. The new handle keeps what they own;
+        // what they borrow lives for `'a`.
         let sizes = make_sizes(|sizes| unsafe {
-            sys::sab_sizes_columns_new(elements(&pointers), pointers.len(), sizes)
+            let (columns, names) = (elements(&pointers), elements(&texts));
+            sys::sab_sizes_columns_new(columns, names, pointers.len(), sizes)
         })?;
         Ok(sizes.keeping(Arc::new(memory)))
     }
@@ -155,32 +153,38 @@ impl SizesHandle<'_> {
         unsafe { sys::sab_sizes_count(self.pointer()) }
     }
 
+    calls! { fn info(&self) -> struct sab_sizes_info = sab_sizes_get_info; }
+
     pub(crate) fn column_count(&self) -> usize {
-        // SAFETY: a live handle.
-        unsafe { sys::sab_sizes_column_count(self.pointer()) }
+        self.info().columns
     }
 
     pub(crate) fn column_names(&self) -> Vec<Option<String>> {
-        // SAFETY: a live handle; its names are NUL-terminated, and live as long.
-        let name =
-            |column| unsafe { column_name(sys::sab_sizes_column_name(self.pointer(), column)) };
-        (0..self.column_count()).map(name).collect()
+        let info = self.info();
+        // SAFETY: the names of a live handle.
+        unsafe { column_names(info.column_names, info.columns) }
     }
 
     pub(crate) fn get(&self, index: usize) -> Result<PerColumn<f64>, Error> {
         let mut row = [0.0; MAX_COLUMNS];
         // SAFETY: a live handle, and room for a number of each column.
-        check(unsafe { sys::sab_sizes_get(self.pointer(), index, row.as_mut_ptr()) })?;
+        check(unsafe { sys::sab_sizes_get(self.pointer(), index, 1, row.as_mut_ptr()) })?;
         Ok(PerColumn::of(row.into_iter().take(self.column_count())))
     }
 
     pub(crate) fn values(&self, column: usize) -> Result<Vec<f64>, Error> {
-        let mut values = vec![0.0; self.count()];
-        // SAFETY: a live handle, and room for all sizes of a column.
-        check(unsafe {
-            sys::sab_sizes_values(self.pointer(), column, 0, values.len(), values.as_mut_ptr())
-        })?;
-        Ok(values)
+        let (count, columns) = (self.count(), self.column_count());
+        if column >= columns {
+            let rule = format!("must be below the columns, {columns}");
+            return Err(Error::refused("column", column, rule));
+        }
+        let mut rows = vec![0.0; count * columns];
+        // SAFETY: a live handle, and room for all its sizes.
+        check(unsafe { sys::sab_sizes_get(self.pointer(), 0, count, rows.as_mut_ptr()) })?;
+        if columns > 1 {
+            rows = rows.into_iter().skip(column).step_by(columns).collect();
+        }
+        Ok(rows)
     }
 
     pub(crate) fn source(&self, index: usize) -> Result<(usize, usize), Error> {
@@ -192,7 +196,7 @@ impl SizesHandle<'_> {
 
     pub(crate) fn description(&self) -> String {
         // SAFETY: a live handle; its text is NUL-terminated, and lives as long.
-        let text = unsafe { CStr::from_ptr(sys::sab_sizes_description(self.pointer())) };
+        let text = unsafe { CStr::from_ptr(self.info().description) };
         text.to_string_lossy().into_owned()
     }
 

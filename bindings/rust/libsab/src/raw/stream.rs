@@ -131,11 +131,6 @@ impl RandomHandle<'_> {
         unsafe { sys::sab_random_real(self.pointer.as_ptr()) }
     }
 
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { sys::sab_random_below(self.pointer.as_ptr(), limit) }
-    }
-
     pub(crate) fn bits(&mut self, bits: u32) -> u64 {
         // SAFETY: as above.
         unsafe { sys::sab_random_bits(self.pointer.as_ptr(), bits) }
@@ -638,11 +633,17 @@ impl StreamHandle {
     }
 
     pub(crate) fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
-        let data = elements(items).cast();
-        // SAFETY: so many items, which are copied; a struct whose size is set, and room for a
-        // handle.
+        let raw = |item: &T| sys::sab_record {
+            kind: sys::SAB_RECORD_BYTES,
+            size: size_of::<T>() as f64,
+            data: std::ptr::from_ref(item).cast(),
+            length: size_of::<T>(),
+        };
+        let raw: Vec<_> = items.iter().map(raw).collect();
+        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose
+        // size is set, and room for a handle.
         let make = |stream: *mut *mut _| unsafe {
-            sys::sab_array_stream_new(data, size_of::<T>(), items.len(), &*options.raw, stream)
+            sys::sab_list_stream_new(elements(&raw), raw.len(), &*options.raw, stream)
         };
         Self::source(make, StreamParts::default())
     }
@@ -722,8 +723,7 @@ impl StreamHandle {
         fn rank(rank: u64, world_size: u64) = sab_shard_stream_new;
         fn batch(batch_size: u64) = sab_batch_stream_new;
         fn window(width: u64) = sab_window_stream_new;
-        fn block_shuffle(block_size: u64, seed: u64) = sab_block_shuffle_stream_new;
-        fn buffered_shuffle(buffer_size: u64, seed: u64) = sab_buffered_shuffle_stream_new;
+        fn shuffle(shuffle: i32, size: u64, seed: u64) = sab_shuffle_stream_new;
         fn prefetch(buffer_size: u64) = sab_prefetch_stream_new;
     }
 
@@ -889,30 +889,6 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn readahead_sampler(
-        self,
-        options: &ReadaheadOptions,
-    ) -> Result<SamplerHandle<'static>, Error> {
-        let failures = self.parts.failures.clone();
-        with_readahead_options(options, &failures, |raw, offered| {
-            let (status, sampler) = construct(|sampler| {
-                // SAFETY: as for a stream.
-                let status =
-                    unsafe { sys::sab_readahead_sampler_new(self.pointer(), raw, sampler) };
-                // SAFETY: NULL before the call, and room for a handle.
-                offered.take_if_made(unsafe { *sampler });
-                status
-            })?;
-            let handle = sampler.map(|sampler| {
-                let StreamHandle { stream, parts } = self;
-                stream.give();
-                let (kept, _) = KeptBox::of(parts);
-                SamplerHandle::with_closure(sampler, kept)
-            });
-            made(check(status), handle)
-        })
-    }
-
     fn pointer(&self) -> *mut sys::sab_stream {
         self.stream.pointer()
     }
@@ -1008,30 +984,5 @@ unsafe fn save_state(
         check(status)?;
         state.truncate(size);
         return Ok(state);
-    }
-}
-
-impl SamplerHandle<'_> {
-    /// The stream under a sampler of [`StreamHandle::readahead_sampler`]; others are refused.
-    fn stream(&self) -> Result<*mut sys::sab_stream, Error> {
-        let mut stream = null_mut();
-        // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        check(unsafe { sys::sab_sampler_get_stream(self.pointer(), &mut stream) })?;
-        Ok(stream)
-    }
-
-    /// By `&mut self`, as [`StreamHandle::state`].
-    pub(crate) fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
-        // SAFETY: alive as long as the sampler, which nobody else uses.
-        unsafe { save_state(self.stream()?, |status| self.check(status)) }
-    }
-
-    pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
-        let stream = self.stream()?;
-        // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for
-        // its length.
-        let status =
-            unsafe { sys::sab_stream_state_restore(stream, state.as_ptr().cast(), state.len()) };
-        self.check(status).map(drop)
     }
 }

@@ -4,17 +4,12 @@ use std::time::Duration;
 
 use super::*;
 
-pub(crate) fn torch_open(path: Option<&Path>) -> Result<(), Error> {
-    let path = path.map(path_text).transpose()?;
-    // SAFETY: NULL, or a NUL-terminated path.
-    check(unsafe { sys::sab_torch_open(path.as_ref().map_or(null(), |path| path.as_ptr())) })
-        .map(drop)
-}
-
 /// Version, file name of the component, CUDA devices.
-pub(crate) fn torch_info() -> Result<(&'static str, &'static Path, u64), Error> {
-    // SAFETY: a struct whose size is set.
-    let info: sys::sab_torch_info = filled(|info| unsafe { sys::sab_torch_get_info(info) })?;
+pub(crate) fn torch_open(path: Option<&Path>) -> Result<(&'static str, &'static Path, u64), Error> {
+    let path = path.map(path_text).transpose()?;
+    let path = path.as_ref().map_or(null(), |path| path.as_ptr());
+    // SAFETY: NULL, or a NUL-terminated path; a struct whose size is set.
+    let info: sys::sab_torch_info = filled(|info| unsafe { sys::sab_torch_open(path, info) })?;
     // SAFETY: static, NUL-terminated strings.
     let (version, path) =
         unsafe { (CStr::from_ptr(info.torch_version), CStr::from_ptr(info.component_path)) };

@@ -409,6 +409,10 @@ public:
     static Cost padded(const std::vector<double> &weights = {1}) {
         return Cost(created(sab_cost_padded_new, weights.data(), weights.size()));
     }
+    /// The time of a transformer's step; see sab_cost_transformer_new().
+    static Cost transformer(uint64_t hidden, uint64_t layers) {
+        return Cost(created(sab_cost_transformer_new, hidden, layers));
+    }
     /// The cost of `count` samples, padded to `length`.
     double operator()(uint64_t count, double length) const {
         return (*this)(count, std::vector<double>{length});

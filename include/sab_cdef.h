@@ -103,6 +103,7 @@ typedef struct sab_cost_term {
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths, const double *totals, size_t columns, double *cost);
 sab_status sab_cost_padded_new(const double *weights, size_t columns, sab_cost **cost);
 sab_status sab_cost_terms_new(const sab_cost_term *terms, size_t count, sab_cost **cost);
+sab_status sab_cost_transformer_new(uint64_t hidden, uint64_t layers, sab_cost **cost);
 sab_status sab_cost_callback_new(sab_cost_fn fn, void *ctx, void (*release)(void *ctx), sab_cost **cost);
 sab_status sab_cost_evaluate(const sab_cost *cost, uint64_t count, const double *lengths, const double *totals, size_t columns, double *value);
 void sab_cost_free(sab_cost *cost);
@@ -292,6 +293,9 @@ typedef struct sab_sampler_options {
  uint64_t micro_batches;
  sab_last_step last_step;
  uint64_t costliest_first;
+ int32_t mix_lengths;
+ const sab_cost *const *balance;
+ size_t balance_count;
 } sab_sampler_options;
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);

@@ -9,6 +9,7 @@
  * |-------------------------------|---------------------------------------|
  * | sab_cost_padded_new()         | n * (w0 * L0 + w1 * L1 + ...)         |
  * | sab_cost_terms_new()          | sum of c * n^p * L0^q0 * L1^q1 * ...  |
+ * | sab_cost_transformer_new()    | time of a transformer                 |
  * | sab_cost_callback_new()       | what a function returns               |
  * | sab_memory_model_cost_new()   | bytes, as a memory model predicts     |
  *
@@ -97,6 +98,20 @@ SAB_API sab_status sab_cost_padded_new(const double *weights, size_t columns, sa
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_cost_terms_new(const sab_cost_term *terms, size_t count, sab_cost **cost)
+    SAB_NOEXCEPT;
+
+/** Makes the time of a transformer's step, in floating-point operations of its forward pass:
+ * layers * (24 * n * L * hidden^2 + 4 * n * L^2 * hidden). The first term is that of the matrices
+ * of a layer, the second that of attention; a backward pass takes twice as much. The cost has one
+ * column. These are the terms of "Efficient Large-Scale Language Model Training on GPU Clusters
+ * Using Megatron-LM" (Narayanan et al. 2021), without the vocabulary's.
+ *
+ * @param hidden  the model's hidden size, at least 1
+ * @param layers  number of layers, at least 1
+ * @param cost    the new handle; free with sab_cost_free(); NULL on failure
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_cost_transformer_new(uint64_t hidden, uint64_t layers, sab_cost **cost)
     SAB_NOEXCEPT;
 
 /** Makes a cost that a function computes, for any number of columns.

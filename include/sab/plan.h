@@ -394,7 +394,8 @@ typedef struct sab_plan_report {
     /** 1 - total / padded_total */
     double padding;
     /** mean over steps of (largest cost of a rank / mean cost of the ranks); 1: perfect. The cost
-     *  is the first budget's, or the padded total if that is a callback */
+     *  is sab_sampler_options.balance; without it the first budget's, or the padded total if that
+     *  is a callback */
     double rank_imbalance;
     /** share of the pairs of batch mates of this epoch that are batch mates in the next one too */
     double meet_again;

@@ -15,8 +15,10 @@
  * optimizer takes the next W * M batches of the order. Micro-batch m is the next W of them, one for
  * each rank. So the batches that all ranks took before a micro-batch are the beginning of the
  * order. A state that was saved there can be restored on any number of ranks. In the bucket order
- * and in the packed order each micro-batch begins at a random rank, so that no rank always gets the
- * longest batch. The balanced sampler assigns samples, not batches, to ranks: see balance.h.
+ * the micro-batches of a step are of different lengths, and those of the ranks in one micro-batch
+ * of like length: see sab_sampler_options.mix_lengths. In the bucket order and in the packed order
+ * each micro-batch begins at a random rank, so that no rank always gets the longest batch. The
+ * balanced sampler assigns samples, not batches, to ranks: see balance.h.
  *
  * A position is the number of a batch of this rank in the epoch, from 0: it counts micro-batches.
  * sab_batch.step is the number of the optimizer's step, sab_batch.micro_batch the number of the
@@ -228,17 +230,27 @@ typedef struct sab_sampler_options {
     /** bucket order and packed order only: the epoch begins with at least this many of the batches
      *  that may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
+    /** bucket order: 0: of batches of nearly equal cost, those of like length form a micro-step. 1:
+     *  a micro-step holds batches of all lengths */
+    int32_t mix_lengths;
+    /** bucket order: the cost that a micro-step evens out over the ranks, of a padded batch. Read
+     *  during the call; a callback is called for the batches of each bucket, and refused for a
+     *  mixture. NULL: the cost of the first budget */
+    const sab_cost *const *balance;
+    /** number of `balance`, 0 or 1 */
+    size_t balance_count;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT {sizeof(sab_sampler_options)}
 
 /** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position) and
- * of what the epoch began with: world size, micro-batches and `costliest_first`.
+ * of what the epoch began with: world size, micro-batches, `costliest_first`, `mix_lengths` and
+ * `balance`.
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
  * permutations (order version 3), so nothing is shuffled in memory. Samples that are padded to the
  * same lengths and lie in several buckets are exchanged first, which changes neither padding nor
- * the sizes of batches. The smaller last batches of buckets are placed where they change the
- * balance of a step least.
+ * the sizes of batches. Batches of nearly equal cost and like length form a micro-step. The smaller
+ * last batches of buckets are placed where they change the balance of a step least.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank

@@ -241,6 +241,13 @@ std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
     return read;
 }
 
+Cost transformer_cost(uint64_t hidden, uint64_t layers) {
+    check(hidden >= 1, "hidden", hidden, "must be at least 1");
+    check(layers >= 1, "layers", layers, "must be at least 1");
+    const auto width = static_cast<double>(hidden), depth = static_cast<double>(layers);
+    return {{{24 * depth * width * width, 1, {1}, 0}, {4 * depth * width, 1, {2}, 0}}, false};
+}
+
 Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name) {
     if (cost == nullptr) return Cost(nullptr, columns.size());
     require(cost, name);  // of the right kind

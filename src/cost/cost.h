@@ -100,6 +100,9 @@ std::string lengths_text(std::span<const double> lengths);
 /// "cost(3, 17, 20)".
 std::string cost_text(uint64_t count, std::span<const double> lengths);
 
+/// See sab_cost_transformer_new().
+Cost transformer_cost(uint64_t hidden, uint64_t layers);
+
 std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms);
 
 /// A limit on a cost.

@@ -15,6 +15,11 @@ sab_status sab_cost_terms_new(const sab_cost_term* terms, size_t count, sab_cost
     });
 }
 
+sab_status sab_cost_transformer_new(uint64_t hidden, uint64_t layers, sab_cost** cost) noexcept {
+    return sab::guard_new(cost, "cost",
+                          [&] { return new sab_cost{{}, sab::transformer_cost(hidden, layers)}; });
+}
+
 sab_status sab_cost_callback_new(sab_cost_fn fn, void* ctx, void (*release)(void* ctx),
                                  sab_cost** cost) noexcept {
     return sab::guard_new(cost, "cost", [&] {

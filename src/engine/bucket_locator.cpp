@@ -10,38 +10,30 @@
 namespace sab {
 namespace {
 
-std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan) {
+std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan,
+                                      const Cost* balance) {
     constexpr std::string_view caller = "sab_plan_locate";
     if (!plan->is_counted() && plan->columns() > 1)
         fail(SAB_E_UNSUPPORTED, caller, ": the plan has ", plan->columns(),
              " columns and sample indices: must be made from a histogram");
     if (plan->facts().has_ids != 0)
         fail(SAB_E_UNSUPPORTED, caller, ": ids separate the samples of the plan");
-    return make_bucket_sequence(plan);
-}
-
-/// Gives the batches of full steps, which are the ids below `full`, ids in the order of their
-/// sizes, inside bands as those of CostOrder.
-void order_by_size(const Plan& plan, std::span<const BucketClass> classes, uint64_t full,
-                   std::span<CostOrder::ClassIds> ids) {
-    uint64_t id = 0;
-    for (std::size_t first = 0, end = 0; first < classes.size(); first = end) {
-        std::vector<std::size_t> band;
-        for (;
-             end < classes.size() && classes[end].batches.cost >= 0.9 * classes[first].batches.cost;
-             ++end)
-            if (ids[end].first < full) band.push_back(end);
-        std::ranges::sort(band, {},
-                          [&](std::size_t k) { return plan.buckets()[classes[k].bucket].begin; });
-        for (const std::size_t k : band) ids[k].first = std::exchange(id, id + ids[k].split);
-    }
+    return make_bucket_sequence(plan, balance);
 }
 
 }  // namespace
 
+BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options)
+    : BucketLocator(plan, options, read_balance(options, plan->names())) {}
+
 BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
-                             bool is_by_size)
-    : Locator(sequence_of(plan), cost_order(bucket_classes(*plan)), options, "plan"),
+                             const std::optional<Cost>& balance)
+    : BucketLocator(plan, options, balance ? &*balance : nullptr,
+                    bucket_classes(*plan, balance ? &*balance : nullptr)) {}
+
+BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
+                             const Cost* balance, const std::vector<BucketClass>& classes)
+    : Locator(sequence_of(plan, balance), cost_order(*plan, classes), options, "plan"),
       plan_(std::move(plan)),
       exchange_(*plan_) {
     for (std::size_t k = 0; k < exchange_.classes(); ++k)
@@ -64,11 +56,7 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOpti
             all[b].permutation = Permutation(bucket.samples(), order_.samples_key(b));
         all[b].is_of_one_class = exchange_.is_of_one_class(bucket, b);
     }
-    const std::vector<BucketClass> classes = bucket_classes(*plan_);
-    std::vector<CostOrder::ClassIds> ids = order_.class_ids();
-    if (is_by_size)
-        order_by_size(*plan_, classes, order_.batches() - order_.batches() % options.world_size,
-                      ids);
+    const std::vector<CostOrder::ClassIds> ids = order_.class_ids();
     for (std::size_t k = 0; k < classes.size(); ++k) {
         BucketOrder& bucket = all[classes[k].bucket];
         const uint64_t samples = classes[k].batches.samples * classes[k].batches.batches;

@@ -1,17 +1,19 @@
 #pragma once
 /// Where samples are in an epoch of the bucket order.
 
+#include <optional>
+#include <vector>
+
 #include "engine/locator.h"
 #include "plan/plan.h"
+#include "sampler/bucket_classes.h"
 #include "sampler/exchange.h"
 
 namespace sab {
 
 class BucketLocator : public Locator {
 public:
-    /// `is_by_size`: batches of nearly equal cost have ids in the order of their sizes.
-    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
-                  bool is_by_size = false);
+    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options);
 
 protected:
     Found find(uint64_t source, const double* sizes, uint64_t number) const override;
@@ -33,6 +35,10 @@ protected:
     /// Replaces the places of at most `block` samples by those where the epoch has them.
     void exchange(std::span<uint64_t> places) const;
 
+    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
+                  const std::optional<Cost>& balance);
+    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
+                  const Cost* balance, const std::vector<BucketClass>& classes);
     std::shared_ptr<const Plan> plan_;
     std::vector<uint64_t> begins_{};         ///< of the buckets
     std::vector<std::size_t> first_runs_{};  ///< of each size of the first column; one more: all

@@ -11,17 +11,17 @@
 
 namespace {
 
-/// `make` makes the locator of checked options.
+/// `make` makes the locator of checked options. `has_buckets`: as of SamplerOptions.
 template <class Make>
 void locate(const sab_sampler_options* options, const uint32_t* sources, const double* sizes,
             const uint64_t* numbers, const uint64_t* which, size_t count, const sab_places* places,
-            Make&& make) {
+            bool has_buckets, Make&& make) {
     sab::check_result(places, "places");
     if (count > 0) {
         sab::require(sizes, "sizes");
         sab::require(numbers, "numbers");
     }
-    const sab::SamplerOptions given(sab::read_options(options));
+    const sab::SamplerOptions given(sab::read_options(options), has_buckets);
     const auto out = sab::read_options(places, "places");
     const std::unique_ptr<const sab::Locator> locator = make(given);
     locator->locate(sources, {sizes, count * locator->columns()}, {numbers, count}, which, out);
@@ -137,13 +137,15 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
     return sab::guard([&] {
         using Made = std::unique_ptr<const sab::Locator>;
         sab::require(plan, "plan");
-        locate(options, sources, sizes, numbers, which, count, places, [&](const auto& given) {
+        const auto turns = plan->turns();
+        const auto make = [&](const sab::SamplerOptions& given) {
             const auto& all = plan->of_all_epochs("sab_plan_locate");
-            const auto turns = plan->turns();
             sab::check_sources(turns != nullptr, sources, count);
             return turns != nullptr ? Made(new sab::MixtureLocator(all, turns, given))
                                     : Made(new sab::BucketLocator(all, given));
-        });
+        };
+        // the steps of a mixture are near the dues, whatever they cost
+        locate(options, sources, sizes, numbers, which, count, places, turns == nullptr, make);
     });
 }
 
@@ -184,9 +186,10 @@ sab_status sab_packing_locate(const sab_packing* packing, const sab_sampler_opti
                               size_t count, const sab_places* places) noexcept {
     return sab::guard([&] {
         sab::require(packing, "packing");
-        locate(options, nullptr, sizes, numbers, which, count, places, [&](const auto& given) {
-            return std::make_unique<const sab::RowLocator>(packing->impl, given);
-        });
+        locate(options, nullptr, sizes, numbers, which, count, places, false,
+               [&](const auto& given) {
+                   return std::make_unique<const sab::RowLocator>(packing->impl, given);
+               });
     });
 }
 

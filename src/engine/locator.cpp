@@ -11,16 +11,17 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const Samp
                  std::string_view owner)
     : order_(std::move(order)), options_(options), owner_(owner), columns_(sequence->columns()) {
     const Cursor cursor(std::move(sequence), options);
-    order_ = order_.with_options(
-        {options.seed, options.epoch, options.world_size, options.costliest_first});
+    order_ =
+        order_.with_options({options.seed, options.epoch, options.world_size,
+                             options.costliest_first, options.micro_batches, options.mix_lengths});
     batch_count_ = cursor.batch_count();
     limit_ = batch_count_ * options.world_size;
     if (options.last_step == SAB_LAST_STEP_SPLIT) limit_ = std::min(limit_, order_.batches());
-    if (options.last_step == SAB_LAST_STEP_SPLIT) pieces_ = cursor.last_pieces();
+    if (options.last_step == SAB_LAST_STEP_SPLIT) last_runs_ = cursor.last_runs();
     uint64_t before = 0;
-    for (const uint64_t pieces : pieces_) {
+    for (const DividedRun& run : last_runs_) {
         pieces_before_.push_back(before);
-        before += pieces;
+        before += run.pieces;
     }
 }
 
@@ -51,13 +52,17 @@ std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const
 Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
     const uint64_t world = options_.world_size, batch = world == 1 ? position : position / world;
     uint64_t rotated = position - batch * world;
-    if (!pieces_.empty() && position >= order_.batches() - pieces_.size()) {
+    if (!last_runs_.empty() && position >= last_runs_[0].position) {
+        const auto after =
+            std::ranges::upper_bound(last_runs_, position, {}, &DividedRun::position);
+        const auto number = static_cast<std::size_t>(after - last_runs_.begin() - 1);
+        const DividedRun& run = last_runs_[number];
+        for (uint64_t before = run.position; before < position; ++before)
+            slot += order_.batch_class(order_.find(before).batch_class).samples;
         // piece k of n begins at the sample floor(samples * k / n)
-        const uint64_t pieces = pieces_[rotated],
-                       samples = order_.batch_class(order_.find(position).batch_class).samples,
-                       piece = ((slot + 1) * pieces - 1) / samples;
-        slot -= samples * piece / pieces;
-        rotated = pieces_before_[rotated] + piece;
+        const uint64_t piece = ((slot + 1) * run.pieces - 1) / run.samples;
+        slot -= run.samples * piece / run.pieces;
+        rotated = pieces_before_[number] + piece;
     }
     if (world == 1) return {0, batch, slot};
     // rank 0 takes the batch number `shift`, the others those that follow

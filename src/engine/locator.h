@@ -10,6 +10,7 @@
 
 #include "sab/engine.h"
 #include "sampler/cost_order.h"
+#include "sampler/cursor.h"
 #include "sampler/sampler_options.h"
 
 namespace sab {
@@ -97,6 +98,12 @@ protected:
         return {distinct_sizes[found] == size ? first_places[found + 1] - begin : 0,
                 begin + number};
     }
+    /// A last step that is full is taken as other steps are: its batches are not divided.
+    void keep_full_step() {
+        uint64_t batches = 0;
+        for (const DividedRun& run : last_runs_) batches += run.batches;
+        if (batches == options_.world_size) last_runs_.clear();
+    }
     /// Asks the memory for an object that is needed soon.
     template <class Object>
     static void prefetch(const Object& object) {
@@ -125,8 +132,8 @@ private:
     std::size_t columns_;
     uint64_t batch_count_ = 0;
     uint64_t limit_ = 0;  ///< positions that the ranks take, with those that they repeat
-    std::vector<uint64_t> pieces_{};         ///< of each batch of the last step, where it is split
-    std::vector<uint64_t> pieces_before_{};  ///< of the batches before
+    std::vector<DividedRun> last_runs_{};    ///< of the last step, where it is divided
+    std::vector<uint64_t> pieces_before_{};  ///< of the runs before
 };
 
 }  // namespace sab

@@ -29,8 +29,8 @@ SamplerOptions checked(const SamplerOptions& options, const CountedTurns& turns)
 MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
                                std::shared_ptr<const CountedTurns> turns,
                                const SamplerOptions& options)
-    : BucketLocator(std::move(plan), checked(options, *turns), options.costliest_first == 0),
-      turns_(std::move(turns)) {
+    : BucketLocator(std::move(plan), checked(options, *turns)), turns_(std::move(turns)) {
+    keep_full_step();  // its batches are others than those of the sorted order
     for (const BucketOrder& bucket : buckets_)
         strides_.push_back(
             {even_stride(bucket.batch_size), even_stride(bucket.samples() % bucket.batch_size)});

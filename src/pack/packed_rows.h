@@ -34,7 +34,7 @@ public:
             made = {layout_, order_.with_options(epoch_options)};
         } else {
             auto layout = std::make_shared<const Layout>(lay_out(epoch_options));
-            made.order = CostOrder(classes(*layout), epoch_options);
+            made.order = CostOrder(classes(*layout), 1, epoch_options);
             made.layout = std::move(layout);
         }
         return std::make_unique<EpochOrderOf<Present>>(std::move(made));

@@ -15,9 +15,10 @@ struct BucketClass {
     BatchClass batches;
 };
 
-/// By cost, highest first.
-std::vector<BucketClass> bucket_classes(const Plan& plan);
+/// By cost of the first budget, highest first. `balance`: the cost that steps even out; null: that
+/// of the first budget.
+std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance = nullptr);
 /// Their order.
-CostOrder cost_order(const std::vector<BucketClass>& classes);
+CostOrder cost_order(const Plan& plan, const std::vector<BucketClass>& classes);
 
 }  // namespace sab

@@ -4,8 +4,10 @@
 /// the batches.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/guard.h"
+#include "base/hasher.h"
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/copies.h"
@@ -16,7 +18,22 @@
 
 namespace sab {
 
-std::vector<BucketClass> bucket_classes(const Plan& plan) {
+namespace {
+
+/// Of the batches of a class: the cost that steps even out, and what they are sorted by.
+void price(const Plan& plan, const Cost* balance, BucketClass& of) {
+    const std::span<const double> lengths = plan.lengths(of.bucket).padded_length;
+    BatchClass& batches = of.batches;
+    batches.chain = of.bucket;
+    if (balance != nullptr)
+        batches.cost = batches.length = (*balance)(batches.samples, lengths);
+    else
+        batches.length = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+}
+
+}  // namespace
+
+std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance) {
     std::vector<BucketClass> classes;
     const auto buckets = plan.buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -41,14 +58,17 @@ std::vector<BucketClass> bucket_classes(const Plan& plan) {
     for (const BucketClass& each : classes) costs.push_back(each.batches.cost);
     std::vector<BucketClass> sorted;
     sorted.reserve(classes.size());
-    for (const uint32_t k : by_descending(costs)) sorted.push_back(classes[k]);
+    for (const uint32_t k : by_descending(costs)) {
+        sorted.push_back(classes[k]);
+        price(plan, balance, sorted.back());
+    }
     return sorted;
 }
 
-CostOrder cost_order(const std::vector<BucketClass>& classes) {
+CostOrder cost_order(const Plan& plan, const std::vector<BucketClass>& classes) {
     std::vector<BatchClass> batches(classes.size());
     std::ranges::transform(classes, batches.begin(), &BucketClass::batches);
-    return CostOrder(std::move(batches));
+    return CostOrder(std::move(batches), plan.facts().min_batch_size);
 }
 
 namespace {
@@ -56,19 +76,27 @@ namespace {
 class BucketSequence : public CostOrderedSequence {
 public:
     /// `samples`: of a mixture, those that the plan numbers; else null.
-    BucketSequence(std::shared_ptr<const Plan> plan, const std::vector<uint32_t>* samples)
+    BucketSequence(std::shared_ptr<const Plan> plan, const Cost* balance,
+                   const std::vector<uint32_t>* samples)
         : reader_(std::move(plan)),
-          classes_(bucket_classes(reader_.plan())),
+          classes_(bucket_classes(reader_.plan(), balance)),
+          fingerprint_(reader_.plan().fingerprint()),
+          is_sorted_(balance == nullptr),
           exchange_(std::make_shared<const Exchange>(reader_.plan())) {
-        order_ = cost_order(classes_);
+        order_ = cost_order(reader_.plan(), classes_);
         if (samples != nullptr) find_copies(*samples);
+        if (balance == nullptr) return;
+        Hasher hasher;
+        hasher.add(fingerprint_);
+        for (const BucketClass& each : classes_) hasher.add(each.batches.cost);
+        fingerprint_ = hasher.digest();
     }
 
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<BucketSequence>(*this);
     }
     SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
-    uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
+    uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
     }
@@ -89,6 +117,16 @@ public:
     std::size_t bucket(uint64_t position) const override { return found(position).bucket; }
     uint64_t samples(uint64_t position) const override { return found(position).batches.samples; }
     double cost(uint64_t position) const override { return found(position).batches.cost; }
+    double length(uint64_t position) const override {
+        return is_sorted_ ? found(position).batches.length : 0;
+    }
+    bool is_continued(uint64_t position) const override {
+        const auto [batch_class, batch] = order_.find(position);
+        const auto [next_class, next] = order_.find(position + 1);
+        const BucketClass &own = classes_[batch_class], &other = classes_[next_class];
+        return own.bucket == other.bucket && own.first + (batch + 1) * own.batches.samples ==
+                                                 other.first + next * other.batches.samples;
+    }
 
     PerColumn total(uint64_t position) const override {
         const auto [batch_class, batch] = order_.find(position);
@@ -187,6 +225,8 @@ private:
 
     PlanReader reader_;
     std::vector<BucketClass> classes_;  ///< by cost, highest first
+    uint64_t fingerprint_;
+    bool is_sorted_;  ///< by length, where costs are nearly equal
     std::shared_ptr<const Exchange> exchange_;
     /// Of a mixture that has copies, of each number the first one of the same sample; else null.
     std::shared_ptr<const std::vector<uint32_t>> first_copies_;
@@ -197,17 +237,33 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan) {
-    return std::make_unique<BucketSequence>(std::move(plan), nullptr);
+std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
+                                               const Cost* balance) {
+    return std::make_unique<BucketSequence>(std::move(plan), balance, nullptr);
 }
 
-std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
-    const auto make = [](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
-        return std::make_unique<BucketSequence>(std::move(of), samples);
+std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance) {
+    if (!has_mixtures || plan.epochs() == nullptr) {
+        plan.impl->need_order("samplers");
+        return make_bucket_sequence(plan.impl, balance);
+    }
+    uint64_t fingerprint = plan.fingerprint();
+    std::optional<Cost> kept;
+    if (balance != nullptr) {
+        if (balance->is_callback())
+            refuse_argument("options.balance[0]", no_value,
+                            "must not be a callback: each epoch of a mixture would call it");
+        kept = *balance;
+        Hasher hasher;
+        hasher.add(fingerprint);
+        hasher.add_all(kept->terms());
+        fingerprint = hasher.digest();
+    }
+    if (plan.epochs()->can_sort()) return make_mixed_buckets(plan.epochs(), kept, fingerprint);
+    const auto make = [kept](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
+        return std::make_unique<BucketSequence>(std::move(of), kept ? &*kept : nullptr, samples);
     };
-    if (has_mixtures && plan.epochs() != nullptr && plan.epochs()->can_sort())
-        return make_mixed_buckets(plan.epochs());
-    return sequence_of(plan, kind_of("sab_bucket_sampler_new"), make, false);
+    return mixed_sequence_of(plan, kind_of("sab_bucket_sampler_new"), fingerprint, make, false);
 }
 
 }  // namespace sab
@@ -218,8 +274,10 @@ sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_option
                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const sab::SamplerOptions given(sab::read_options(options));
-        return sab::new_cursor(sab::make_bucket_sequence(*plan), given);
+        const sab::SamplerOptions given(sab::read_options(options), true);
+        const auto balance = sab::read_balance(given, plan->impl->names());
+        return sab::new_cursor(sab::make_bucket_sequence(*plan, balance ? &*balance : nullptr),
+                               given);
     });
 }
 

@@ -5,34 +5,25 @@
 
 #include "base/callback.h"
 #include "base/log.h"
+#include "sampler/pieces.h"
 #include "sampler/state.h"
 
 namespace sab {
-namespace {
-
-/// How many of at most `most_pieces` pieces a batch is split into so that none costs more than
-/// `most`.
-uint64_t pieces_of(uint64_t most_pieces, double cost, double most) {
-    const double pieces = std::ceil(cost / most);
-    return pieces < static_cast<double>(most_pieces)
-               ? std::max<uint64_t>(1, static_cast<uint64_t>(pieces))
-               : most_pieces;
-}
-
-}  // namespace
-
 /// The body of a saved state: where the ranks were in the order of the epoch.
 struct CursorState {
     // Where these ranks, micro-batches or budgets took over; with the numbers after the body:
     uint64_t first_position;
     uint64_t first_step;
     uint64_t first_batch;
-    uint64_t step_batches;  ///< world size that began the epoch
+    // What the epoch began with:
+    uint64_t step_batches;  ///< world size
+    uint64_t micro_batches;
     uint64_t costliest_first;
+    uint64_t mix_lengths;
     /// of the plan's budgets, for the batches to come; 0: the plan's
     std::array<double, SAB_MAX_BUDGETS> limits;
 };
-static_assert(sizeof(CursorState) == (std::size_t{5} + SAB_MAX_BUDGETS) * 8);
+static_assert(sizeof(CursorState) == (std::size_t{7} + SAB_MAX_BUDGETS) * 8);
 
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options)
     : sequence_(std::move(sequence)), options_(options) {
@@ -130,15 +121,16 @@ void Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& b
         body();
     } catch (...) {
         schedule_ = std::move(before);
-        split_batch_ = {};
+        divided_batch_ = {};
         if (epoch_order) sequence_->exchange(*epoch_order);
         throw;
     }
 }
 
 void Cursor::go_to_epoch(uint64_t epoch) {
-    const EpochOptions epoch_options{options_.seed, epoch, schedule_.world_size,
-                                     options_.costliest_first};
+    const EpochOptions epoch_options{options_.seed,           epoch,
+                                     schedule_.world_size,    options_.costliest_first,
+                                     schedule_.micro_batches, options_.mix_lengths};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
@@ -194,7 +186,7 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 
 /// The batches of each rank. Whole steps, unless the last step is split.
 void Cursor::lay_out() {
-    split_batch_ = {};
+    divided_batch_ = {};
     schedule_.rest = rest_of(schedule_);
     if (schedule_.rest && fewest() > 1)
         if (const std::size_t count = schedule_.rest->left_out().size(); count > 0)
@@ -265,7 +257,7 @@ void Cursor::Change::commit() noexcept {
 
 void Cursor::exchange(Schedule& schedule) noexcept {
     std::swap(schedule_, schedule);
-    split_batch_ = {};
+    divided_batch_ = {};
 }
 
 Cursor::Change Cursor::prepare_limit(std::size_t index, double limit) {
@@ -316,72 +308,59 @@ uint64_t Cursor::rotated_rank(uint64_t position, uint64_t rank) const {
 Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
     const GlobalBatch global_batch = global_batch_at(position);
     const uint64_t rotated = rotated_rank(position, rank);
-    if (global_batch.batches == schedule_.world_size) {
+    if (!is_divided(global_batch)) {
         // past the end only under SAB_LAST_STEP_WRAP
         const uint64_t batch = (global_batch.position + rotated) % order().batches();
         return {batch, 0, order().samples(batch)};
     }
-    const std::vector<uint64_t>& pieces = split(global_batch);
     uint64_t piece = rotated;
-    for (uint64_t i = 0; i < pieces.size(); ++i) {
-        if (piece < pieces[i]) {
-            const uint64_t batch = global_batch.position + i, samples = order().samples(batch);
+    for (const DividedRun& run : divided(global_batch)) {
+        if (piece < run.pieces) {
             // samples and pieces are below 2^32: their product cannot overflow
-            const auto boundary = [&](uint64_t at) { return samples * at / pieces[i]; };
-            return {batch, boundary(piece), boundary(piece + 1) - boundary(piece)};
+            const auto boundary = [&](uint64_t at) { return run.samples * at / run.pieces; };
+            return {run.position, boundary(piece), boundary(piece + 1) - boundary(piece)};
         }
-        piece -= pieces[i];
+        piece -= run.pieces;
     }
     return {0, 0, 0};
 }
 
-/// The number of pieces of each batch of a last step with fewer batches than ranks. All ranks get a
-/// piece if there are enough samples. Bisection finds the least cost such that there are no more
-/// pieces of at most this cost than ranks. The ranks that are left go to the first batches that can
-/// be split further.
-const std::vector<uint64_t>& Cursor::split(const GlobalBatch& global_batch) const {
-    if (global_batch == split_batch_) return pieces_;
-    struct Whole {
-        uint64_t most_pieces;
-        double cost;
-    };
-    std::vector<Whole> batches;
-    double high = 1e-300;
-    for (uint64_t i = 0; i < global_batch.batches; ++i) {
-        const uint64_t batch = global_batch.position + i;
-        batches.push_back({most_pieces(batch), order().cost(batch)});
-        high = std::max(high, batches.back().cost);
-    }
-    const uint64_t ranks = schedule_.world_size;
-    const auto count_pieces = [&](double most) {
-        uint64_t sum = 0;
-        for (uint64_t i = 0; i < batches.size() && sum <= ranks; ++i)
-            sum += pieces_of(batches[i].most_pieces, batches[i].cost, most);
-        return sum;
-    };
-    double low = high / (2 * static_cast<double>(ranks));
-    for (int i = 0; i < 40; ++i) {
-        const double middle = (low + high) / 2;
-        (count_pieces(middle) <= ranks ? high : low) = middle;
-    }
-    uint64_t spare = ranks - count_pieces(high);
-    split_batch_ = {};
-    pieces_.clear();
-    for (const Whole& batch : batches) {
-        const uint64_t pieces = pieces_of(batch.most_pieces, batch.cost, high);
-        const uint64_t more = std::min(spare, batch.most_pieces - pieces);
-        spare -= more;
-        pieces_.push_back(pieces + more);
-    }
-    split_batch_ = global_batch;
-    return pieces_;
+/// Whether the ranks divide the samples of the batches, as in a last step.
+bool Cursor::is_divided(const GlobalBatch& global_batch) const {
+    return global_batch.batches < schedule_.world_size ||
+           (options_.last_step == SAB_LAST_STEP_SPLIT &&
+            global_batch.position + global_batch.batches == order().batches());
 }
 
-std::vector<uint64_t> Cursor::last_pieces() const {
+/// The runs of a last step. All ranks get a piece if there are enough samples.
+const std::vector<DividedRun>& Cursor::divided(const GlobalBatch& global_batch) const {
+    if (global_batch == divided_batch_) return divided_;
+    std::vector<BatchRun> runs;
+    divided_batch_ = {};
+    divided_.clear();
+    for (uint64_t i = 0; i < global_batch.batches; ++i) {
+        const uint64_t batch = global_batch.position + i;
+        if (i == 0 || !order().is_continued(batch - 1)) {
+            runs.push_back({0, 0, 0});
+            divided_.push_back({batch, 0, 0, 0});
+        }
+        ++runs.back().batches;
+        runs.back().cost += order().cost(batch);
+        ++divided_.back().batches;
+        divided_.back().samples += order().samples(batch);
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        runs[i].most_pieces = std::max(divided_[i].samples / fewest(), runs[i].batches);
+    const std::vector<uint64_t> pieces = divide(runs, schedule_.world_size);
+    for (std::size_t i = 0; i < runs.size(); ++i) divided_[i].pieces = pieces[i];
+    divided_batch_ = global_batch;
+    return divided_;
+}
+
+std::vector<DividedRun> Cursor::last_runs() const {
     if (schedule_.position == schedule_.end) return {};
     const GlobalBatch last = global_batch_at(schedule_.end - 1);
-    if (last.batches == schedule_.world_size) return {};
-    return split(last);
+    return is_divided(last) ? divided(last) : std::vector<DividedRun>();
 }
 
 StepTotals Cursor::step_of(const EpochBatch& batch) {
@@ -445,9 +424,14 @@ std::size_t Cursor::save(const Schedule& schedule, bool has_ended, std::span<std
                            options_.world_size,
                            static_cast<uint32_t>(options_.micro_batches),
                            has_ended};
-    const CursorState state{schedule.first_position,  schedule.first_step,
-                            schedule.begin.batch,     schedule.epoch_options.step_batches,
-                            options_.costliest_first, schedule.limits};
+    const CursorState state{schedule.first_position,
+                            schedule.first_step,
+                            schedule.begin.batch,
+                            schedule.epoch_options.step_batches,
+                            schedule.epoch_options.micro_batches,
+                            options_.costliest_first,
+                            options_.mix_lengths,
+                            schedule.limits};
     const std::vector<uint64_t> cut = sequence_->state_body(
         (schedule.position - schedule.first_position) / schedule.micro_batches);
     return write_state(
@@ -459,7 +443,8 @@ std::size_t Cursor::save(const Schedule& schedule, bool has_ended, std::span<std
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
 /// epoch.
 void Cursor::check_state(const OrderState& order, const CursorState& state) const {
-    check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size);
+    check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size &&
+                     state.micro_batches >= 1 && state.micro_batches <= most_micro_batches);
     check_consistent(order.position >= state.first_position &&
                      state.first_position >= state.first_step);
     for (std::size_t i = 0; i < state.limits.size(); ++i)
@@ -480,9 +465,11 @@ void Cursor::place(const OrderState& order) {
 /// `done`: as of RestBegin.
 void Cursor::go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done) {
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
+    match_state("mix_lengths", state.mix_lengths, options_.mix_lengths);
     check_state(order, state);
-    const EpochOptions epoch_options{options_.seed, order.epoch, state.step_batches,
-                                     options_.costliest_first};
+    const EpochOptions epoch_options{options_.seed,       order.epoch,
+                                     state.step_batches,  options_.costliest_first,
+                                     state.micro_batches, options_.mix_lengths};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
         check_consistent(state.first_batch <= sequence_->batches());
         check_consistent(done.empty() ||

@@ -12,6 +12,15 @@ namespace sab {
 struct CursorState;
 struct OrderState;
 
+/// Batches of a last step that are divided among ranks together: those from a position on, whose
+/// samples follow each other.
+struct DividedRun {
+    uint64_t position;
+    uint64_t batches;
+    uint64_t samples;
+    uint64_t pieces;
+};
+
 class Cursor final : public Sampler {
 public:
     Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
@@ -51,8 +60,8 @@ public:
     void restore(std::span<const std::byte> state);
     /// One that is where this one is, for another thread. It stays in this epoch.
     std::unique_ptr<Cursor> copy() const;
-    /// In how many pieces each batch of the last step is divided; empty where it is not.
-    std::vector<uint64_t> last_pieces() const;
+    /// How the batches of the last step are divided; empty where they are not.
+    std::vector<DividedRun> last_runs() const;
 
     /// Whether the budgets of its plan can be lowered and raised again, for the batches to come.
     bool has_adjustable_budget() const {
@@ -125,7 +134,8 @@ private:
     void lay_out();
     uint64_t rotated_rank(uint64_t position, uint64_t rank) const;
     Slice slice(uint64_t position, uint64_t rank) const;
-    const std::vector<uint64_t>& split(const GlobalBatch& global_batch) const;
+    bool is_divided(const GlobalBatch& global_batch) const;
+    const std::vector<DividedRun>& divided(const GlobalBatch& global_batch) const;
     void take_over(Schedule& schedule, uint64_t position) const;
     std::size_t save(const Schedule& schedule, bool has_ended, std::span<std::byte> state) const;
     void check_state(const OrderState& order, const CursorState& state) const;
@@ -142,9 +152,9 @@ private:
     Schedule schedule_;
     /// of this epoch, before budgets were changed, the first first; their rests can be made again
     std::vector<Schedule> earlier_;
-    /// the global batch that was split last, and the number of pieces of each of its batches
-    mutable GlobalBatch split_batch_;
-    mutable std::vector<uint64_t> pieces_;
+    /// the global batch that was divided last, and its runs
+    mutable GlobalBatch divided_batch_;
+    mutable std::vector<DividedRun> divided_;
 };
 
 struct Cursor::Change {

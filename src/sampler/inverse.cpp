@@ -73,18 +73,31 @@ void Permutation::invert(std::span<const Permutation* const> permutations,
 
 std::vector<CostOrder::ClassIds> CostOrder::class_ids() const {
     std::vector<ClassIds> ids(classes_.size());
+    const uint64_t first = costliest_steps_ * epoch_options_.step_batches;
     uint64_t begin = 0;
     for (const IdRange& range : ranges_) {
         ClassIds& own = ids[range.batch_class];
-        if (range.first == 0) {
+        const uint64_t end = range.first + (range.end_id - begin);
+        if (range.end_id <= first) {
+            own.costliest = begin;
+            own.head = own.split = end;
+        } else if (range.end_id <= full_step_batches_) {
             own.first = begin;
-            own.split = range.end_id - begin;
+            own.split = end;
         } else {
             own.last = begin;
         }
         begin = range.end_id;
     }
     return ids;
+}
+
+/// The inverse of step_at().
+uint64_t CostOrder::place_of(uint64_t part, uint64_t number) const {
+    const uint64_t parts = parts_.size(), over = steps() % parts;
+    return number * parts + (number < steps() / parts
+                                 ? Permutation(parts, mix(micro_steps_key_ ^ number)).inverse(part)
+                                 : part * over / parts);
 }
 
 /// The steps are permuted: each half of the epoch takes one of every two neighbours, as the key
@@ -97,7 +110,7 @@ void CostOrder::even_positions_of(std::span<uint64_t> ids) const {
     uint64_t number[block], begin[block], size[block], random[block], low[block];
     uint64_t* of[block];
     const uint64_t in_step = epoch_options_.step_batches, first = costliest_steps_ * in_step,
-                   steps = full_step_batches_ / in_step - costliest_steps_,
+                   steps = this->steps(),
                    key = permutation_key(epoch_options_.seed, epoch_options_.epoch, Purpose::steps,
                                          1);
     for (; !ids.empty(); ids = ids.subspan(std::min(block, ids.size()))) {
@@ -152,15 +165,20 @@ void CostOrder::positions_of(std::span<uint64_t> ids) const {
             which[count++] = static_cast<uint16_t>(i);
         }
         Permutation::invert({permutations, count}, {values, count});
+        uint64_t parts[block];
         for (std::size_t k = 0; k < count; ++k) {
-            const uint64_t place = other[k] + values[k] - first_of_steps;
-            values[k] = in_step == 1 ? place : place / in_step;
-            other[k] = place - values[k] * in_step;
-            permutations[k] = &steps_;
+            const uint64_t place = other[k] + values[k] - first_of_steps,
+                           step = in_step == 1 ? place : place / in_step;
+            other[k] = place - step * in_step;
+            parts[k] = parts_.size() == 1 ? 0 : ((step + 1) * parts_.size() - 1) / steps();
+            values[k] = step - (parts[k] == 0 ? 0 : first_of_part(parts[k]));
+            permutations[k] = &parts_[parts[k]];
         }
         Permutation::invert({permutations, count}, {values, count});
-        for (std::size_t k = 0; k < count; ++k)
-            ids[which[k]] = first_of_steps + values[k] * in_step + other[k];
+        for (std::size_t k = 0; k < count; ++k) {
+            const uint64_t step = parts_.size() == 1 ? values[k] : place_of(parts[k], values[k]);
+            ids[which[k]] = first_of_steps + step * in_step + other[k];
+        }
     }
 }
 

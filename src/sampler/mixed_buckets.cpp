@@ -296,7 +296,9 @@ class MixedBuckets : public Sequence {
 public:
     // The ranks take the batches of a step in their order: each is near the dues, and none of them
     // is always the longest.
-    explicit MixedBuckets(std::shared_ptr<const MixedPlans> plans) : plans_(std::move(plans)) {}
+    MixedBuckets(std::shared_ptr<const MixedPlans> plans, std::optional<Cost> balance,
+                 uint64_t fingerprint)
+        : plans_(std::move(plans)), balance_(std::move(balance)), fingerprint_(fingerprint) {}
 
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<MixedBuckets>(*this);
@@ -304,7 +306,7 @@ public:
     Rule rule() const override { return Rule::dues; }
     const EpochChoice* choice() const override { return plans_->choice().get(); }
     SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
-    uint64_t fingerprint() const override { return plans_->fingerprint(); }
+    uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return plans_->skipped(present_->epoch, room);
     }
@@ -319,8 +321,10 @@ public:
             made->plan = present_->plan;
         else
             made->plan = plans_->make_unordered(turns);
-        made->classes = bucket_classes(*made->plan);
-        made->order = cost_order(made->classes).with_options(epoch_options);
+        made->classes = bucket_classes(*made->plan, balance_ ? &*balance_ : nullptr);
+        EpochOptions mixed = epoch_options;
+        mixed.mix_lengths = true;  // batches are moved to keep the dues
+        made->order = cost_order(*made->plan, made->classes).with_options(mixed);
         Layout layout(plans_->sorted(), *choice(), *made, turns);
         put_in_order(layout, *made);
         return std::make_unique<EpochOrderOf<std::shared_ptr<const MixedEpoch>>>(std::move(made));
@@ -346,6 +350,8 @@ private:
     }
 
     std::shared_ptr<const MixedPlans> plans_;
+    std::optional<Cost> balance_;
+    uint64_t fingerprint_;
     std::shared_ptr<const MixedEpoch> present_;
 };
 
@@ -438,8 +444,9 @@ void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_mixed_buckets(std::shared_ptr<const MixedPlans> plans) {
-    return std::make_unique<MixedBuckets>(std::move(plans));
+std::unique_ptr<Sequence> make_mixed_buckets(std::shared_ptr<const MixedPlans> plans,
+                                             std::optional<Cost> balance, uint64_t fingerprint) {
+    return std::make_unique<MixedBuckets>(std::move(plans), std::move(balance), fingerprint);
 }
 
 }  // namespace sab

@@ -49,7 +49,10 @@ std::unique_ptr<Sequence::EpochOrder> MixedSequence::make_epoch_order(
         made.samples = std::move(of_epoch.samples);
         made.sequence = std::move(of_epoch.sequence);
     }
-    if (const auto order = made.sequence->make_epoch_order(epoch_options))
+    // Batches are moved to keep the dues: those of a step may be of any length.
+    EpochOptions of_sequence = epoch_options;
+    of_sequence.mix_lengths |= !keeps_order_;
+    if (const auto order = made.sequence->make_epoch_order(of_sequence))
         made.sequence->exchange(*order);
     if (!keeps_order_) put_in_order(made, epoch_options);
     return std::make_unique<EpochOrderOf<Present>>(std::move(made));

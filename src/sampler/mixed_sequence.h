@@ -109,6 +109,19 @@ private:
     Present present_;
 };
 
+/// The sequence that `make` makes of the plan of each epoch of a mixture and of the samples that it
+/// numbers. `keeps_order`: as above.
+template <class Make>
+std::unique_ptr<Sequence> mixed_sequence_of(const sab_plan& plan, SamplerKind kind,
+                                            uint64_t fingerprint, Make make, bool keeps_order) {
+    const auto of_epoch = [epochs = plan.epochs(), make](uint64_t epoch) {
+        MixedPlans::OfEpoch made = epochs->make(epoch);
+        return EpochSequence{made.samples, make(std::move(made.plan), made.samples.get())};
+    };
+    return std::make_unique<MixedSequence>(plan.epochs()->choice(), kind, fingerprint, of_epoch,
+                                           keeps_order);
+}
+
 /// The sequence that `make` makes of a plan, and null; of a mixture, of the plan of each epoch and
 /// of the samples that it numbers.
 /// `keeps_order`: as above.
@@ -119,12 +132,7 @@ std::unique_ptr<Sequence> sequence_of(const sab_plan& plan, SamplerKind kind, Ma
         plan.impl->need_order("samplers");
         return make(plan.impl, static_cast<const std::vector<uint32_t>*>(nullptr));
     }
-    const auto of_epoch = [epochs = plan.epochs(), make](uint64_t epoch) {
-        MixedPlans::OfEpoch made = epochs->make(epoch);
-        return EpochSequence{made.samples, make(std::move(made.plan), made.samples.get())};
-    };
-    return std::make_unique<MixedSequence>(plan.epochs()->choice(), kind, plan.fingerprint(),
-                                           of_epoch, keeps_order);
+    return mixed_sequence_of(plan, kind, plan.fingerprint(), make, keeps_order);
 }
 
 }  // namespace sab

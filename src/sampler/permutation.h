@@ -35,7 +35,9 @@ enum class Purpose : uint64_t {
     parts = 7,
     ranks = 8,
     rows = 9,
-    sizes = 10
+    sizes = 10,
+    micro_steps = 11,
+    bands = 12
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.

@@ -162,14 +162,14 @@ sab_plan_report report_of(const PlanFacts& facts) {
 class Sums {
 public:
     /// `next_batch`: the batch of the next epoch that each sample is in.
-    /// `times`: how often each sample is to appear.
-    Sums(const Plan& plan, const std::vector<uint32_t>& next_batch, std::vector<uint32_t> times,
-         uint64_t world_size)
+    /// `cost`: that is evened out over the ranks. `times`: how often each sample is to appear.
+    Sums(const Plan& plan, Cost cost, const std::vector<uint32_t>& next_batch,
+         std::vector<uint32_t> times, uint64_t world_size)
         : plan_(plan),
           next_batch_(next_batch),
           world_size_(world_size),
           sizes_(moments_of(plan)),
-          cost_(plan.cost()),
+          cost_(std::move(cost)),
           times_left_(std::move(times)),
           possible_mates_(possible_mates(plan)) {}
 
@@ -260,7 +260,8 @@ private:
 void make_report(const sab_plan& plan, SamplerOptions options, const Progress& progress,
                  sab_plan_report* result) {
     options.rank = 0;
-    Cursor cursor(make_bucket_sequence(plan), options);
+    const std::optional<Cost> balance = read_balance(options, plan.impl->names());
+    Cursor cursor(make_bucket_sequence(plan, balance ? &*balance : nullptr), options);
     EpochBatch placed;
     const auto each_rank = [&](uint64_t half, auto&& visit, auto&& end_rank, auto&& end_step) {
         const uint64_t count = cursor.batch_count(), of_step = options.micro_batches,
@@ -302,7 +303,8 @@ void make_report(const sab_plan& plan, SamplerOptions options, const Progress& p
         times.assign(times.size(), 0);
         for (const uint32_t sample : choice->samples(options.epoch)) ++times[sample];
     }
-    Sums sums(of_epoch, next_batch, std::move(times), options.world_size);
+    Sums sums(of_epoch, balance ? *balance : of_epoch.cost(), next_batch, std::move(times),
+              options.world_size);
     sab_plan_report report = report_of(of_epoch.facts());
     report.totals = result->totals;
     report.padded_totals = result->padded_totals;

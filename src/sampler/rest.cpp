@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "sampler/cost_order.h"
 #include "sampler/even_order.h"
 #include "sampler/state.h"
 
@@ -25,7 +26,7 @@ Rest::Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> mos
     for (uint64_t chosen = keeps_dues ? 0 : last;; chosen = std::min(last, 2 * chosen + 1)) {
         choose_last_step(chosen);
         const uint64_t fixed =
-            lay_out(wholes, world_size, epoch_options.costliest_first, by_cost && world_size > 1);
+            lay_out(wholes, world_size, epoch_options, by_cost && world_size > 1);
         if (keeps_dues) keep_dues(fixed, batches - chosen, world_size);
         uint64_t in_last = 0;
         for (uint64_t i = batches - last; i < batches; ++i) in_last += samples(i) / fewest;
@@ -75,6 +76,7 @@ std::vector<Rest::Whole> Rest::measure() {
         if (of.left > 0) next_[last[b]] = static_cast<uint32_t>(position);
         of.left += samples;
         of.sample_cost = epoch_.cost(position) / static_cast<double>(samples);
+        of.length = epoch_.length(position);
         last[b] = i;
     }
     for (std::size_t b = 0; b < begin_.done.size(); ++b) {
@@ -103,9 +105,9 @@ void Rest::choose_last_step(uint64_t left) {
 }
 
 /// Puts the batches in order. Returns the number of those that begin the epoch because they are
-/// among its `costliest`, in whole steps.
-uint64_t Rest::lay_out(std::span<const Whole> wholes, uint64_t world_size, uint64_t costliest,
-                       bool by_cost) {
+/// among its costliest, in whole steps.
+uint64_t Rest::lay_out(std::span<const Whole> wholes, uint64_t world_size,
+                       const EpochOptions& epoch_options, bool by_cost) {
     std::vector<Label> labels;
     uint64_t fixed = 0;
     const auto is_short = [&](std::size_t b, uint64_t index) {
@@ -116,10 +118,10 @@ uint64_t Rest::lay_out(std::span<const Whole> wholes, uint64_t world_size, uint6
         const Cut& of = cuts_[b];
         if (index + of.last_step >= of.batches) return;
         labels.push_back({static_cast<uint32_t>(b), is_short(b, index)});
-        if (start.batch < costliest) fixed = labels.size();
+        if (start.batch < epoch_options.costliest_first) fixed = labels.size();
     });
     fixed += (world_size - fixed % world_size) % world_size;
-    if (by_cost) sort_steps(labels, fixed, world_size);
+    if (by_cost) sort_steps(labels, fixed, world_size, epoch_options.mix_lengths);
     for (std::size_t b = 0; b < cuts_.size(); ++b)
         for (uint64_t i = 1; i <= cuts_[b].last_step; ++i)
             labels.push_back({static_cast<uint32_t>(b), i + cuts_[b].shorts > cuts_[b].batches});
@@ -178,8 +180,12 @@ void Rest::walk(std::span<const Whole> wholes, const IsShort& is_short, Visit&& 
 
 /// Sorts the batches of some steps by cost, so that those of each step cost nearly the same. The
 /// steps stand in the order of their first batches.
-void Rest::sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size) const {
+void Rest::sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size,
+                      bool mix_lengths) const {
     constexpr uint64_t most_steps = 64;
+    const bool by_length =
+        !mix_lengths && std::ranges::any_of(cuts_, [](const Cut& of) { return of.length > 0; });
+    const double equal_cost = by_length ? CostOrder::equal_cost_by_length : CostOrder::equal_cost;
     struct Priced {
         double cost;
         std::size_t place;
@@ -193,11 +199,16 @@ void Rest::sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world
         for (const Label& label : std::span(labels).subspan(first, count))
             batches.push_back({cuts_[label.bucket].cost(label), batches.size(), label});
         std::ranges::stable_sort(batches, std::greater{}, &Priced::cost);
-        // Inside a band of nearly equal cost they stay as they are, so that steps mix buckets.
+        // Where those of nearly equal cost are not sorted by length, they stay as they are, so that
+        // steps mix buckets.
         for (auto band = batches.begin(), next = band; band != batches.end(); band = next) {
-            next = std::find_if(band, batches.end(),
-                                [&](const Priced& batch) { return batch.cost < 0.9 * band->cost; });
-            std::ranges::sort(band, next, {}, &Priced::place);
+            next = std::find_if(band, batches.end(), [&](const Priced& batch) {
+                return batch.cost < equal_cost * band->cost;
+            });
+            std::ranges::sort(band, next, {}, [&](const Priced& batch) {
+                const double length = by_length ? cuts_[batch.label.bucket].length : 0;
+                return std::pair(-length, batch.place);
+            });
         }
         steps.clear();
         for (std::size_t i = 0; i < count; i += world_size) {

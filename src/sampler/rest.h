@@ -38,6 +38,10 @@ public:
     std::size_t bucket(uint64_t position) const override {
         return epoch_.bucket(starts_[position].batch);
     }
+    bool is_continued(uint64_t position) const override {
+        return epoch_.rule() == Sequence::Rule::equal_cost &&
+               bucket(position) == bucket(position + 1);
+    }
     uint64_t samples(uint64_t position) const override;
     double cost(uint64_t position) const override;
     PerColumn total(uint64_t position) const override;
@@ -70,6 +74,7 @@ private:
         uint64_t short_samples = 0, shorts = 0;  ///< the same of those that may have fewer samples
         uint64_t last_step = 0;                  ///< batches in the last step, if that is not full
         double sample_cost = 0;
+        double length = 0;  ///< as of BatchOrder
         void divide(uint64_t most_samples, uint64_t fewest);
         double cost(const Label& label) const {
             return sample_cost * static_cast<double>(label.is_short ? short_samples : most);
@@ -78,12 +83,13 @@ private:
 
     std::vector<Whole> measure();
     void choose_last_step(uint64_t left);
-    uint64_t lay_out(std::span<const Whole> wholes, uint64_t world_size, uint64_t costliest,
-                     bool by_cost);
+    uint64_t lay_out(std::span<const Whole> wholes, uint64_t world_size,
+                     const EpochOptions& epoch_options, bool by_cost);
     void keep_dues(uint64_t fixed, uint64_t count, uint64_t world_size);
     template <class IsShort, class Visit>
     void walk(std::span<const Whole> wholes, const IsShort& is_short, Visit&& visit) const;
-    void sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size) const;
+    void sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world_size,
+                    bool mix_lengths) const;
     void cut(std::span<const Label> labels, std::span<const Whole> wholes);
 
     const Sequence& epoch_;

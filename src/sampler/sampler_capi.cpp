@@ -177,7 +177,7 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
         sab::check_result(report, "report");
         const sab::Progress progress = sab::read_progress(options);
         sab::with_name("options", "sampler", [&] {
-            const sab::SamplerOptions given(sab::read_options(sampler, "sampler"));
+            const sab::SamplerOptions given(sab::read_options(sampler, "sampler"), true);
             sab::make_report(*plan, given, progress, report);
         });
     });

@@ -5,14 +5,17 @@
 
 namespace sab {
 
-SamplerOptions::SamplerOptions(const sab_sampler_options& given)
+SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_buckets)
     : seed(given.seed),
       epoch(given.epoch),
       rank(given.rank),
       world_size(given.world_size),
       micro_batches(given.micro_batches),
       last_step(given.last_step),
-      costliest_first(given.costliest_first) {
+      costliest_first(given.costliest_first),
+      mix_lengths(given.mix_lengths == 1),
+      balance(given.balance),
+      balance_count(given.balance_count) {
     default_to(world_size, 1);
     default_to(micro_batches, 1);
     check(world_size <= largest_world_size, "options.world_size", world_size,
@@ -22,6 +25,22 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given)
           last_step, "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
     check(micro_batches <= most_micro_batches, "options.micro_batches", micro_batches,
           "must be at most ", most_micro_batches);
+    check(given.mix_lengths == 0 || given.mix_lengths == 1, "options.mix_lengths",
+          given.mix_lengths, "must be 0 or 1");
+    if (has_buckets) return;
+    check(given.mix_lengths == 0, "options.mix_lengths", given.mix_lengths,
+          "must be 0: only the bucket order has this option");
+    check(balance_count == 0, "options.balance_count", balance_count,
+          "must be 0: only the bucket order has this option");
+}
+
+std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames columns) {
+    check(options.balance_count <= 1, "options.balance_count", options.balance_count,
+          "must be at most 1");
+    if (options.balance_count == 0) return std::nullopt;
+    require(options.balance, "options.balance");
+    require(options.balance[0], "options.balance[0]");
+    return read_cost(options.balance[0], columns, "options.balance[0]");
 }
 
 void refuse_costliest_first(const SamplerOptions& options, std::string_view why) {

@@ -2,8 +2,10 @@
 /// How a sampler walks: sab_sampler_options, checked.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
+#include "cost/cost.h"
 #include "sab/sampler.h"
 
 namespace sab {
@@ -14,8 +16,8 @@ inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
 /// Default ones have the defaults.
 struct SamplerOptions {
     SamplerOptions() = default;
-    /// Refuses options that break a rule.
-    explicit SamplerOptions(const sab_sampler_options& given);
+    /// Refuses options that break a rule. `has_buckets`: the order has options of the bucket order.
+    explicit SamplerOptions(const sab_sampler_options& given, bool has_buckets = false);
 
     uint64_t seed = 0;
     uint64_t epoch = 0;  ///< the first one
@@ -24,7 +26,14 @@ struct SamplerOptions {
     uint64_t micro_batches = 1;  ///< of a step, of each rank
     sab_last_step last_step = SAB_LAST_STEP_SPLIT;
     uint64_t costliest_first = 0;
+    bool mix_lengths = false;
+    /// valid during the call
+    const sab_cost* const* balance = nullptr;
+    std::size_t balance_count = 0;
 };
+
+/// The cost that steps even out, checked, for sizes of these columns; none when none is given.
+std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames columns);
 
 /// Refuses `costliest_first` of a sampler whose batches have another order.
 void refuse_costliest_first(const SamplerOptions& options, std::string_view why);

@@ -66,6 +66,8 @@ struct EpochOptions {
     /// batches of a step: the world size that began the epoch
     uint64_t step_batches = 1;
     uint64_t costliest_first = 0;
+    uint64_t micro_batches = 1;  ///< of an optimizer step, of each rank
+    bool mix_lengths = false;    ///< in the batches of a step
     bool operator==(const EpochOptions&) const = default;
 };
 
@@ -103,7 +105,13 @@ public:
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit
     virtual PerColumn total(uint64_t position) const = 0;
     virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
-    /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
+    /// Whether the samples of the next batch follow those of this one in the same bucket, so that a
+    /// part may begin in one and end in the other.
+    virtual bool is_continued(uint64_t) const { return false; }
+    /// What batches of nearly equal cost are sorted by; 0: nothing.
+    virtual double length(uint64_t) const { return 0; }
+    /// The part of `count` samples from `first` on, which may reach into batches that continue this
+    /// one; 0 for a rank of a last step with fewer samples
     /// than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
@@ -202,10 +210,12 @@ private:
     mutable bool is_first_ = true;  ///< whether nothing was read yet
 };
 
-/// The bucket order: shuffled.
-std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
+/// The bucket order: shuffled. `balance`: the cost that steps even out; null: that of the first
+/// budget.
+std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
+                                               const Cost* balance = nullptr);
 /// That of a plan which may be of a mixture.
-std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan);
+std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance);
 /// The costliest batches that there can be.
 std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count);
 

@@ -10,7 +10,7 @@
 namespace sab {
 namespace {
 
-constexpr uint32_t state_version = 5;
+constexpr uint32_t state_version = 6;
 
 /// A kind of sampler that has states.
 struct Kind {
@@ -24,7 +24,7 @@ constexpr const char* lower =
     "and call sab_sampler_set_budget()";
 
 constexpr Kind kinds[] = {
-    {"sab_bucket_sampler_new", "another plan", lower},
+    {"sab_bucket_sampler_new", "another plan or balance", lower},
     {"sab_sequential_sampler_new", "another plan", lower},
     {"sab_costliest_sampler_new", "another plan"},
     {"sab_packed_sampler_new", "other sizes or options of the packing",

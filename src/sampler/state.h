@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes of a saved sampler state, format version 5: a header, and a body of the sampler's kind.
+/// Bytes of a saved sampler state, format version 6: a header, and a body of the sampler's kind.
 
 #include <cstddef>
 #include <cstdint>

@@ -197,7 +197,23 @@ static void Evaluate_OfWhatIsNoBatch_IsRefused(void) {
     sab_cost_free(cost);
 }
 
+static void Transformer_CostsMatricesAndAttention(void) {
+    const double length = 10;
+    double value = 0;
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_transformer_new(64, 2, &cost));
+    EXPECT_OK(sab_cost_evaluate(cost, 3, &length, NULL, 1, &value));
+    EXPECT(value == 2 * (24. * 3 * 10 * 64 * 64 + 4. * 3 * 10 * 10 * 64));
+    sab_cost_free(cost);
+    EXPECT_FAILS(sab_cost_transformer_new(0, 2, &cost), SAB_E_ARGUMENT,
+                 "hidden = 0: must be at least 1");
+    EXPECT_FAILS(sab_cost_transformer_new(64, 0, &cost), SAB_E_ARGUMENT,
+                 "layers = 0: must be at least 1");
+    EXPECT(cost == NULL);
+}
+
 int main(void) {
+    RUN(Transformer_CostsMatricesAndAttention);
     RUN(Padded_IsCountTimesTheWeightedLengths);
     RUN(Terms_AreProductsOfPowers);
     RUN(Callback_GetsLengthsAndTotals);

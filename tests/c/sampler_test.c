@@ -489,12 +489,12 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     }
     struct state changed = state;
     ++changed.size;
-    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "has 193 bytes, must have 192");
+    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "has 209 bytes, must have 208");
     changed = state;
     changed.bytes[4] = 4;
     EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT,
-                 "has version 4, this library reads 5");
-    changed.bytes[4] = 0, changed.bytes[7] = 5;
+                 "has version 4, this library reads 6");
+    changed.bytes[4] = 0, changed.bytes[7] = 6;
     EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "another byte order");
     sab_sampler *costliest = NULL;
     EXPECT_OK(sab_costliest_sampler_new(plan, 2, &costliest));
@@ -804,6 +804,26 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     SAMPLER_REFUSED("micro_batches = 1048577: must be at most 1048576",
                     options.micro_batches = (1 << 20) + 1);
     SAMPLER_REFUSED("struct_size = 1", options.struct_size = 1);
+    SAMPLER_REFUSED("mix_lengths = 2: must be 0 or 1", options.mix_lengths = 2);
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_padded_new(NULL, 1, &cost));
+    const sab_cost *const both[] = {cost, cost};
+    options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;
+    options.balance = both;
+    options.balance_count = 2;
+    EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.balance_count = 2: must be at most 1");
+    options.balance_count = 1;
+    EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.balance_count = 1: must be 0: only the bucket order has this option");
+    options.balance = NULL;
+    EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.balance = NULL");
+    options.balance_count = 0;
+    options.mix_lengths = 1;
+    EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.mix_lengths = 1: must be 0: only the bucket order has this option");
+    sab_cost_free(cost);
     EXPECT_FAILS(sab_bucket_sampler_new(NULL, NULL, &sampler), SAB_E_ARGUMENT, "plan = NULL");
     EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL");
     sab_batch batch = SAB_BATCH_INIT;

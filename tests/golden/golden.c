@@ -308,6 +308,8 @@ static void set_option(struct golden_case* c, char** words) {
         c->has_steps = 1;
     } else if (strcmp(key, "costliest_first") == 0)
         c->inputs.options.costliest_first = strtoull(value, NULL, 10);
+    else if (strcmp(key, "mix_lengths") == 0)
+        c->inputs.options.mix_lengths = (int32_t)strtoull(value, NULL, 10);
     else if (strcmp(key, "last_step") == 0)
         c->inputs.options.last_step = one_of(value, last_steps);
     else

@@ -46,7 +46,7 @@ WAYS = {
     ),
 }
 DIFFERENCES = {
-    "BucketSampler": "another plan",
+    "BucketSampler": "another plan or balance",
     "SequentialSampler": "another plan",
     "PackedSampler": "other sizes or options of the packing",
     "BalancedSampler": "other sizes",
@@ -93,8 +93,8 @@ def test_a_state_of_other_sizes_names_what_differs_and_both_fingerprints(kind):
 def test_the_fingerprints_are_those_of_the_plans():
     one, other = sab.BucketSampler(SIZES, budget=256), sab.BucketSampler(SIZES, budget=128)
     assert refused(one, other.state_dict()) == (
-        f"state: was saved with another plan: fingerprint {other.plan.fingerprint}, this sampler "
-        f"has {one.plan.fingerprint}{OTHER_BUDGET}"
+        f"state: was saved with another plan or balance: fingerprint {other.plan.fingerprint}, "
+        f"this sampler has {one.plan.fingerprint}{OTHER_BUDGET}"
     )
 
 

@@ -123,6 +123,84 @@ def test_costs_of_all_kinds():
     assert pickle.loads(pickle.dumps(both)).state_dict() == both.state_dict()
 
 
+def waits(plan, world_size, price, **options):
+    """Mean over steps of the costliest rank over the mean rank."""
+    ranks = [
+        [
+            price(batch.count, batch.longest)
+            for batch in sab.BucketSampler(
+                plan, seed=1, rank=rank, world_size=world_size, **options
+            ).batches()
+        ]
+        for rank in range(world_size)
+    ]
+    costs = np.array(ranks)
+    return float((costs.max(0) / costs.mean(0)).mean())
+
+
+def squared(count, length):
+    return count * length**2
+
+
+def test_steps_of_like_length_and_a_balance():
+    lengths = np.minimum(np.random.default_rng(1).lognormal(3, 0.6, 30_000).astype(int) + 1, 300)
+    plan = sab.plan(lengths, budget=2048)
+    assert waits(plan, 8, squared) < 1.1
+    assert waits(plan, 8, squared, mix_lengths=True) > 1.5
+    by_count = sab.plan(lengths, batch_size=32, max_batch_size=32)
+    costs = ("quadratic", [0, 0, 1, 0.5], squared, sab.Cost.transformer(64, 2), None)
+    for balance in costs:
+        report = by_count.report(seed=1, world_size=8, balance=balance)
+        assert report.rank_imbalance < 1.1
+    model = sab.Cost.transformer(hidden=64, layers=2)
+    assert model(3, 10) == 2 * (24 * 3 * 10 * 64**2 + 4 * 3 * 10**2 * 64)
+    assert pickle.loads(pickle.dumps(model))(3, 10) == model(3, 10)
+    assert repr(model) == "sab.Cost.transformer(64, 2)"
+    for hidden, layers in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="= 0: must be at least 1"):
+            sab.Cost.transformer(hidden, layers)
+
+
+def test_states_name_another_balance_or_mix():
+    plan = sab.plan(SIZES, budget=1000)
+    state = sab.BucketSampler(plan, balance="quadratic", world_size=2).state_dict()
+    sab.BucketSampler(plan, balance="quadratic", world_size=2).load_state_dict(state)
+    sab.BucketSampler(plan, balance=squared, world_size=3).load_state_dict(state)
+    for options in ({}, {"balance": "padded"}, {"balance": "quadratic", "mix_lengths": True}):
+        with pytest.raises(sab.MismatchError, match=r"another plan or balance|mix_lengths"):
+            sab.BucketSampler(plan, world_size=2, **options).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"balance.*at most 1"):
+        sab.BucketSampler(plan, balance=["quadratic", "padded"])
+    with pytest.raises(KeyError):
+        sab.BucketSampler(plan, balance=lambda count, length: {}[length])
+    with pytest.raises(TypeError, match="mix_lengths = 'no'"):
+        sab.BucketSampler(plan, mix_lengths="no")
+
+
+def test_places_of_a_balanced_order():
+    histogram = sab.Histogram()
+    numbers = histogram.number(SIZES)
+    plan = sab.plan(SIZES, budget=1000)
+    for options in ({}, {"balance": "quadratic"}, {"mix_lengths": True}, {"costliest_first": 5}):
+        order = {"seed": 3, "world_size": 3, "micro_batches": 2, **options}
+        places = plan.locate(SIZES, numbers, epoch=1, **order)
+        for rank in range(3):
+            sampler = sab.BucketSampler(plan, rank=rank, **order)
+            sampler.set_epoch(1)
+            for number, batch in enumerate(sampler):
+                assert (places.ranks[batch] == rank).all()
+                assert (places.batches[batch] == number).all()
+                assert (places.slots[batch] == np.arange(len(batch))).all()
+
+
+def test_a_balance_of_a_mixture():
+    mixture = sab.Mixture({"a": SIZES, "b": SIZES[::2]}, repeat={"b": 2})
+    plan = sab.plan(mixture, budget=1000)
+    assert plan.report(world_size=4, balance="quadratic").rank_imbalance >= 1
+    with pytest.raises(ValueError, match="must not be a callback"):
+        sab.BucketSampler(plan, balance=squared)
+
+
 def test_the_lines_of_a_report_are_as_long_as_each_other():
     for sampler in (balanced(world_size=4), sab.PackedSampler(SIZES, 1000, world_size=4)):
         assert {len(line) for line in str(sampler.report()).splitlines()} == {62}

@@ -13,6 +13,7 @@ free(cost::Ptr{Raw.sab_cost}) = Raw.sab_cost_free(cost)
 """
     Cost(:padded)
     Cost(:quadratic)
+    Cost(:transformer; hidden, layers)
     Cost(coefficients)
     Cost(terms)
     Cost(model)
@@ -22,6 +23,8 @@ The cost of a batch. `cost(count, length)` is the cost of `count` samples, padde
 a vector with a length for each column:
 
 - `:padded`: count × length. `:quadratic`: count × length².
+- `:transformer`: layers × (24 × count × length × hidden² + 4 × count × length² × hidden), the time of
+  a transformer's step in floating-point operations of its forward pass.
 - a vector `c` of numbers: `c[1] + count * (c[2] + c[3] * length + c[4] * length^2 + ...)`.
 - a vector of tuples `(coefficient, count_power, length_power)`: the sum of these terms. With several
   columns `length_power` is a tuple with a power for each.
@@ -41,6 +44,13 @@ struct Cost{T}
 end
 Cost(cost::Cost) = cost
 Cost(given) = cost_of(:cost, given)
+function Cost(word::Symbol; model...)
+    word === :transformer && return Cost{CostHandle}(transformer(; model...))
+    isempty(model) || throw(ArgumentError("$(first(keys(model))): is for Cost(:transformer)"))
+    return cost_of(:cost, word)
+end
+transformer(; hidden, layers) = transformer(hidden, layers)
+transformer(hidden, layers) = CostHandle(created(out -> Raw.sab_cost_transformer_new(converted(UInt64, :hidden, hidden), converted(UInt64, :layers, layers), out), Raw.sab_cost), transformer, hidden, layers)
 
 # The cost that the option of this name gives.
 cost_of(name, cost::Cost) = cost

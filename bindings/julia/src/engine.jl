@@ -172,7 +172,7 @@ Base.show(io::IO, packing::Packing) =
     print(io, "Packing(", isopen(packing) ? "$(info(packing).sequences) sequences in $(info(packing).bins) bins" : "closed", ")")
 
 """
-    locate(plan_or_packing, sizes, numbers; which, sources, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0)
+    locate(plan_or_packing, sizes, numbers; which, sources, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0, mix_lengths = false, balance)
 
 Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options, or of a
 [`PackedSampler`](@ref) for a [`Packing`](@ref) without split samples. `numbers`
@@ -191,10 +191,10 @@ function locate(plan::Plan, sizes, numbers; sources = nothing, given...)
     sources === nothing || length(sources) == length(numbers) ||
         throw(ArgumentError("sources: must have one for each number, $(length(numbers)), not $(length(sources))"))
     each = sources === nothing ? C_NULL : UInt32[converted(UInt32, :sources, source) for source in sources]
-    return located((plan, order, arrays...) -> Raw.sab_plan_locate(plan, order, each, arrays...), plan, info(plan).columns, sizes, numbers; given...)
+    return located((plan, order, arrays...) -> Raw.sab_plan_locate(plan, order, each, arrays...), plan, info(plan).columns, columns(plan), sizes, numbers; given...)
 end
-locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, 1, sizes, numbers; given...)
-function located(call, handle, columns, sizes, numbers; which = nothing, given...)
+locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, 1, ONE_COLUMN, sizes, numbers; given...)
+function located(call, handle, columns, names, sizes, numbers; which = nothing, given...)
     count = length(numbers)
     length(sizes) == count * columns && (columns == 1 || size(sizes, 1) == columns) ||
         throw(ArgumentError("sizes: must have $columns for each of the $count numbers, not $(length(sizes))"))
@@ -202,12 +202,12 @@ function located(call, handle, columns, sizes, numbers; which = nothing, given..
     each, within = Float64[size for size in sizes], UInt64[converted(UInt64, :numbers, number) for number in numbers]
     asked = which === nothing ? C_NULL : UInt64[converted(UInt64, :which, place) for place in which]
     found = ntuple(_ -> Vector{Int64}(undef, count), 5)
-    order, batch_count = sampler_options(; given...), Ref{UInt64}(0)
-    GC.@preserve found batch_count begin
+    (order, costs), batch_count = balanced_options(names; given...), Ref{UInt64}(0)
+    GC.@preserve found batch_count costs begin
         places = Raw.sab_places()
         places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
         places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
-        check(call(handle, order, each, within, asked, count, places))
+        check(calling(() -> call(handle, order, each, within, asked, count, places)), costs.functions...)
     end
     counts, ranks, batches, steps, slots = found
     return (counts = counts, ranks = ranks, batches = batches, steps = steps, slots = slots .+ 1, batch_count = Int(batch_count[]))

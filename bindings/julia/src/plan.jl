@@ -228,25 +228,32 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
 Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
 
-function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing)
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing, mix_lengths = nothing)
     return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
-        micro_batches = micro_batches, costliest_first = costliest_first)
+        micro_batches = micro_batches, costliest_first = costliest_first, mix_lengths = mix_lengths === nothing ? nothing : Int32(Bool(mix_lengths)))
+end
+
+# The same with the cost that steps even out, of sizes with these columns; and what the call needs.
+function balanced_options(columns; balance = nothing, given...)
+    walk, costs = sampler_options(; given...), Costs()
+    set_balance!(walk, balance, costs, isempty(columns) ? ONE_COLUMN : columns)
+    return walk, costs
 end
 
 """
     report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, costliest_first = 0,
-           micro_batches = 1, progress)
+           micro_batches = 1, mix_lengths = false, balance, progress)
 
 The [`Report`](@ref) of an epoch of a [`BucketSampler`](@ref) with these options. Walks this epoch and
-the next.
+the next. The imbalance of ranks is that of `balance`.
 """
 function report(plan::Plan; progress = nothing, given...)
     calls, names = Calls(; progress = progress), columns(plan)
-    walk = sampler_options(; given...)
+    walk, costs = balanced_options(names; given...)
     totals, padded_totals = zeros(info(plan).columns), zeros(info(plan).columns)
     value = Raw.sab_plan_report()
     value.totals, value.padded_totals = pointer(totals), pointer(padded_totals)
-    GC.@preserve calls totals padded_totals check(calling(() -> Raw.sab_plan_get_report(plan, walk, progress_options(calls), value)), calls)
+    GC.@preserve calls costs totals padded_totals check(calling(() -> Raw.sab_plan_get_report(plan, walk, progress_options(calls), value)), calls, costs.functions...)
     facts = [getfield(fields(value), name) for name in fieldnames(Report)[1:end-2]]
     return Report(facts..., PerColumn(totals, names), PerColumn(padded_totals, names))
 end

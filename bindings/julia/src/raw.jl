@@ -297,6 +297,9 @@ mutable struct sab_sampler_options <: Struct
     micro_batches::UInt64
     last_step::sab_last_step
     costliest_first::UInt64
+    mix_lengths::Int32
+    balance::Ptr{Ptr{sab_cost}}
+    balance_count::Csize_t
     sab_sampler_options() = zeroed(new())
 end
 
@@ -1161,6 +1164,8 @@ const _sab_cost_padded_new = Ref(C_NULL)
 sab_cost_padded_new(weights, columns, cost) = ccall(_sab_cost_padded_new[], sab_status, (Ptr{Float64}, Csize_t, Ptr{Ptr{sab_cost}}), weights, columns, cost)
 const _sab_cost_terms_new = Ref(C_NULL)
 sab_cost_terms_new(terms, count, cost) = ccall(_sab_cost_terms_new[], sab_status, (Ptr{sab_cost_term}, Csize_t, Ptr{Ptr{sab_cost}}), terms, count, cost)
+const _sab_cost_transformer_new = Ref(C_NULL)
+sab_cost_transformer_new(hidden, layers, cost) = ccall(_sab_cost_transformer_new[], sab_status, (UInt64, UInt64, Ptr{Ptr{sab_cost}}), hidden, layers, cost)
 const _sab_cost_callback_new = Ref(C_NULL)
 sab_cost_callback_new(fn, ctx, release, cost) = ccall(_sab_cost_callback_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_cost}}), fn, ctx, release, cost)
 const _sab_cost_evaluate = Ref(C_NULL)
@@ -1547,6 +1552,7 @@ function load(library)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
     _sab_cost_padded_new[] = dlsym(library, :sab_cost_padded_new)
     _sab_cost_terms_new[] = dlsym(library, :sab_cost_terms_new)
+    _sab_cost_transformer_new[] = dlsym(library, :sab_cost_transformer_new)
     _sab_cost_callback_new[] = dlsym(library, :sab_cost_callback_new)
     _sab_cost_evaluate[] = dlsym(library, :sab_cost_evaluate)
     _sab_cost_free[] = dlsym(library, :sab_cost_free)

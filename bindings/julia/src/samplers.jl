@@ -408,17 +408,20 @@ const BucketSampler = Sampler{:BucketSampler}
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                  costliest_first = 0, micro_batches = 1)
+                  costliest_first = 0, micro_batches = 1, mix_lengths = false, balance)
 
 The batches in shuffled order with random access, a pure function of plan, seed, epoch and position.
 In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
 that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
 up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a step of the
-optimizer; [`SAB.step`](@ref) gives the weights of the loss.
+optimizer; [`SAB.step`](@ref) gives the weights of the loss. Of batches of nearly equal cost, those of
+like length form a micro-step; with `mix_lengths` it holds batches of all lengths. `balance` is the
+cost that is evened out over the ranks, anything that [`Cost`](@ref) takes; by default that of the
+first budget.
 """
 function BucketSampler(plan::Plan; given...)
-    walk = sampler_options(; given...)
-    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan), made_from = Any[plan, values(given)])
+    walk, costs = balanced_options(columns(plan); given...)
+    return GC.@preserve costs new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler, costs.functions...); names = columns(plan), made_from = Any[plan, values(given)])
 end
 
 const SequentialSampler = Sampler{:SequentialSampler}

@@ -450,3 +450,21 @@ end
     @test [each.samples for each in SAB.sources(flat)] == [0, 2]
     @test_throws ArgumentError Mixture((a = [1],); all_sources = [:b])
 end
+
+@testset "A balance is the cost that ranks have in common" begin
+    sizes = made_sizes(3000, 90)
+    plan = SAB.Plan(sizes; budget = 1024)
+    model = SAB.Cost(:transformer; hidden = 64, layers = 2)
+    @test model(3, 10) == 2 * (24 * 3 * 10 * 64^2 + 4 * 3 * 10^2 * 64)
+    @test status(() -> SAB.Cost(:transformer; hidden = 0, layers = 1)) == Raw.SAB_E_ARGUMENT
+    @test thrown(() -> SAB.Cost(:padded; hidden = 1)) isa ArgumentError
+    for balance in (:quadratic, model, (count, length) -> count * length^2)
+        order = (seed = 3, world_size = 4, balance = balance)
+        @test 1 <= SAB.report(plan; order...).rank_imbalance < 1.1
+        sampler = SAB.BucketSampler(plan; order...)
+        @test thrown(() -> SAB.restore!(SAB.BucketSampler(plan; seed = 3, world_size = 4), SAB.state(sampler))) isa SABError
+    end
+    @test thrown(() -> SAB.BucketSampler(plan; balance = (count, length) -> error("no"))) isa ErrorException
+    mixed = [collect(SAB.BucketSampler(plan; seed = 1, rank = rank, world_size = 4, mix_lengths = true)) for rank in 0:3]
+    @test sort(reduce(vcat, [batch.indices for batches in mixed for batch in batches])) == 1:3000
+end

@@ -57,7 +57,8 @@ class Cost:
     ``Cost(function)`` makes a cost of ``function(count, length)``, which must be finite, at least
     0, and never decrease in either argument. With several sizes a sample it is called as
     ``function(count, lengths, totals)``, with a tuple of one number a column each.
-    :meth:`padded` and :meth:`terms` make costs that the library evaluates itself.
+    :meth:`padded`, :meth:`terms` and :meth:`transformer` make costs that the library evaluates
+    itself.
     ``cost(count, length)`` is the cost of a batch of ``count`` samples, padded to ``length``;
     with several sizes, to a list of lengths.
 
@@ -104,6 +105,25 @@ class Cost:
         numbers = ffi.cast("double *", array.ctypes.data)
         check(lib.sab_cost_padded_new(numbers, array.size, handle))
         return cls._own(handle, cls.padded, weights)
+
+    @classmethod
+    def transformer(cls, hidden: int, layers: int) -> Cost:
+        """The time of a transformer's step, in floating-point operations of its forward pass:
+        ``layers * (24 * count * length * hidden**2 + 4 * count * length**2 * hidden)``. The first
+        term is that of the matrices, the second that of attention.
+
+        Args:
+            hidden: the model's hidden size.
+            layers: number of layers.
+
+        >>> Cost.transformer(hidden=768, layers=12)(1, 512) > 2 * Cost.transformer(768, 12)(1, 256)
+        True
+        """
+        handle = ffi.new("sab_cost **")
+        check(
+            lib.sab_cost_transformer_new(whole("hidden", hidden), whole("layers", layers), handle)
+        )
+        return cls._own(handle, cls.transformer, hidden, layers)
 
     @classmethod
     def terms(cls, terms: Sequence[tuple[float, int, int | Sequence[int]]]) -> Cost:

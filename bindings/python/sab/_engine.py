@@ -228,6 +228,7 @@ def located(
     numbers: npt.ArrayLike,
     which: npt.ArrayLike | None,
     columns: int = 1,
+    calls: Calls | None = None,
 ) -> Places:
     """The places that a function of C such as ``sab_plan_locate`` tells."""
     if columns > 1:
@@ -259,7 +260,8 @@ def located(
             ffi.NULL if asked is None else ffi.cast("uint64_t *", asked.ctypes.data),
             count,
             places,
-        )
+        ),
+        calls,
     )
     return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
 

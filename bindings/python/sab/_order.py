@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from sab._arguments import one_of, whole
-from sab._native import CData, lib, new_struct
+from sab._arguments import flag, one_of, whole
+from sab._cost import ONE_COLUMN, BalanceLike, set_balance
+from sab._native import Calls, CData, lib, new_struct
 
 LAST_STEPS = {
     "split": lib.SAB_LAST_STEP_SPLIT,
@@ -25,10 +27,16 @@ class Order(TypedDict, total=False):
     last_step: LastStep
     costliest_first: int
     micro_batches: int
+    mix_lengths: bool
+    balance: BalanceLike | None
 
 
-def sampler_options(order: Order) -> CData:
-    """The options of a sampler in C, those that are not given with their defaults."""
+def sampler_options(
+    order: Order, calls: Calls | None = None, columns: Sequence[str] = ONE_COLUMN
+) -> CData:
+    """The options of a sampler in C, those that are not given with their defaults. A balance, of
+    sizes with these columns, needs the calls that it is for.
+    """
     options = new_struct("sab_sampler_options")
     options.seed = whole("seed", order.get("seed", 0))
     options.rank = whole("rank", order.get("rank", 0))
@@ -37,4 +45,7 @@ def sampler_options(order: Order) -> CData:
     options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
     options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
     options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
+    options.mix_lengths = flag("mix_lengths", order.get("mix_lengths", False))
+    if calls is not None:
+        set_balance(options, order.get("balance"), calls, columns)
     return options

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sab._arguments import function, kind_of, whole
 from sab._batch import Batch, batches_of, per_column
-from sab._cost import BudgetLike
+from sab._cost import BalanceLike, BudgetLike
 from sab._display import as_html, one_line
 from sab._engine import Places, located, sources_pointer
 from sab._mixture import Mixture, Name, SourceReport, reports_of
@@ -153,10 +153,13 @@ class Plan(Saved, kind="sab_plan"):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
+        mix_lengths: bool = False,
+        balance: BalanceLike | None = None,
         progress: bool | Progress | None = None,
     ) -> Report:
         """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments: give
-        ``world_size`` for the steps of several ranks. Walks this epoch and the next one.
+        ``world_size`` for the steps of several ranks. Walks this epoch and the next one. The
+        imbalance of ranks is that of ``balance``.
 
         >>> import sab
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)
@@ -169,12 +172,14 @@ class Plan(Saved, kind="sab_plan"):
             "last_step": last_step,
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
+            "mix_lengths": mix_lengths,
+            "balance": balance,
         }
-        options = sampler_options(order)
+        calls = Calls(progress=progress, what="report")
+        options = sampler_options(order, calls, self._columns)
         report = new_struct("sab_plan_report")
         totals = [ffi.new("double[]", len(self._columns)) for _ in range(2)]
         report.totals, report.padded_totals = totals
-        calls = Calls(progress=progress, what="report")
         check(lib.sab_plan_get_report(self._handle, options, calls.options(), report), calls)
         others = ("totals", "padded_totals", "buckets", "sources")
         fields = {name: getattr(report, name) for name in Report._fields if name not in others}
@@ -197,6 +202,8 @@ class Plan(Saved, kind="sab_plan"):
         micro_batches: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
+        mix_lengths: bool = False,
+        balance: BalanceLike | None = None,
     ) -> Places:
         """Tells where samples are in an epoch: the inverse of :class:`sab.BucketSampler` with these
         arguments. Takes time in proportion to the buckets, so pass many samples at once.
@@ -229,14 +236,19 @@ class Plan(Saved, kind="sab_plan"):
             "micro_batches": micro_batches,
             "last_step": last_step,
             "costliest_first": costliest_first,
+            "mix_lengths": mix_lengths,
+            "balance": balance,
         }
-        options = sampler_options(order)
+        calls = Calls()
+        options = sampler_options(order, calls, self._columns)
 
         def locate(plan: CData, options: CData, *arrays: Any) -> int:
             count = arrays[3]
             return int(lib.sab_plan_locate(plan, options, sources_pointer(sources, count), *arrays))
 
-        return located(locate, self._handle, options, sizes, numbers, which, len(self._columns))
+        return located(
+            locate, self._handle, options, sizes, numbers, which, len(self._columns), calls
+        )
 
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:

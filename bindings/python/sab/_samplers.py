@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, cast
 
-from sab._cost import BudgetLike
-from sab._native import MismatchError, lib, warn_of_skipped
+from sab._cost import BalanceLike, BudgetLike
+from sab._native import Calls, MismatchError, lib, warn_of_skipped
 from sab._order import LastStep, Order, sampler_options
 from sab._plan import Plan, new_plan
 from sab._plan_options import WHY_SKIPPED, PlanOptions, check_names
@@ -120,8 +120,14 @@ class BucketSampler(PlanSampler):
             (nothing lost or repeated), ``"drop"``, ``"wrap"``.
         costliest_first: begin each epoch with at least this many of the costliest batches.
         micro_batches: batches that each rank takes in a step of the optimizer (gradient
-            accumulation). ``len()``, positions and states count batches; :meth:`step` gives the
-            weights of the loss.
+            accumulation), of different lengths. ``len()``, positions and states count batches;
+            :meth:`step` gives the weights of the loss.
+        mix_lengths: False: of batches of nearly equal cost, those of like length form a micro-step,
+            so that ranks wait little even where time is not in proportion to the budget. True: a
+            micro-step holds batches of all lengths.
+        balance: the cost that a micro-step evens out over the ranks, such as "quadratic" or
+            :meth:`sab.Cost.transformer`: anything that ``cost`` of :func:`sab.plan` takes. None:
+            that of the first budget.
         output: ``"numpy"`` arrays, or ``"list"`` of int.
 
     >>> import sab
@@ -144,6 +150,8 @@ class BucketSampler(PlanSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
+        mix_lengths: bool = False,
+        balance: BalanceLike | None = None,
         output: Output = "numpy",
         **options: Unpack[PlanOptions],
     ) -> None:
@@ -154,10 +162,14 @@ class BucketSampler(PlanSampler):
             "last_step": last_step,
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
+            "mix_lengths": mix_lengths,
+            "balance": balance,
         }
-        walk = sampler_options(order)
+        sampler_options(order)  # refuses wrong ones before a plan is made
         skipped = self._take_plan(plan, budget, options)
-        self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk)
+        calls = Calls()
+        walk = sampler_options(order, calls, self._plan.columns)
+        self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk, calls=calls)
         self._columns = self._plan.columns
         self._made_from = (self._plan,), {**order, "output": output}
         warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)

@@ -158,6 +158,21 @@ SCENARIO(next_block, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
+SCENARIO(balance, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_cost *cost = nullptr;
+    CALL_INTO(cost, sab_cost_transformer_new(64, 2, &cost));
+    sab_sampler_options options = rank_options();
+    options.balance = &cost;
+    options.balance_count = 1;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
+    CALL_PLAIN(sab_cost_free(cost));
+    walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
 SCENARIO(lowered_budget, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     const sab_sampler_options options = rank_options();

@@ -29,7 +29,7 @@ _OF_EVALUATION = (
     "max_shapes",
     "padding",
 )
-_OF_ORDER = ("costliest_first", "last_step", "seed")
+_OF_ORDER = ("balance", "costliest_first", "last_step", "mix_lengths", "seed")
 
 
 class Training:

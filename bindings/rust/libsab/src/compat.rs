@@ -126,7 +126,7 @@ impl Sampler<'static> {
     pub fn bagua(
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
         SamplerHandle::bagua(&complexity.handle, balancing, &options.raw).map(Self::over)
     }
@@ -141,7 +141,7 @@ impl Sampler<'static> {
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,
         budget: f64,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
         SamplerHandle::bagua_batch_with_budget(&complexity.handle, balancing, budget, &options.raw)
             .map(Self::over)
@@ -178,7 +178,7 @@ impl<'a> Sampler<'a> {
     pub fn bagua_batch(
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
         make_batches: impl FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'a,
     ) -> Result<Self, Error> {
         let make_batches = Box::new(make_batches);
@@ -213,7 +213,7 @@ impl<'a> Sampler<'a> {
         indices: Option<&[i64]>,
         sizes: &Sizes<'a>,
         budget: f64,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
         SamplerHandle::ordered(indices, &sizes.handle, budget, &options.raw).map(Self::over)
     }

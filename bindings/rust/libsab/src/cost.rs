@@ -80,6 +80,16 @@ impl<'f> Cost<'f> {
         Cost(CostKind::Terms(terms.into_iter().collect()))
     }
 
+    /// The time of a transformer's step, in floating-point operations of its forward pass:
+    /// layers · (24 · count · length · hidden^2 + 4 · count · length^2 · hidden).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] where a number is 0.
+    pub fn transformer(hidden: u64, layers: u64) -> Result<Self, Error> {
+        CostHandle::transformer(hidden, layers).map(|cost| Cost(CostKind::Handle(Arc::new(cost))))
+    }
+
     /// What the closure returns for a count and a length: finite, not negative, never decreasing in
     /// either. It is called only during the call that the cost is given to.
     ///
@@ -163,7 +173,7 @@ impl fmt::Debug for Cost<'_> {
         match &self.0 {
             CostKind::Padded(weights) => write!(f, "Cost(padded by {weights:?})"),
             CostKind::Terms(terms) => f.debug_tuple("Cost").field(terms).finish(),
-            CostKind::Handle(_) => f.write_str("Cost(a memory model)"),
+            CostKind::Handle(_) => f.write_str("Cost(of the library)"),
             CostKind::Function(_) => f.write_str("Cost(a closure)"),
         }
     }

@@ -216,7 +216,7 @@ impl Packing {
     /// have; [`Error::Unsupported`] if samples are split.
     pub fn locate(
         &self,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
         sizes: &[f64],
         numbers: &[u64],
         which: Option<&[u64]>,

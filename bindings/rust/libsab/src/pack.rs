@@ -150,7 +150,7 @@ impl Sampler<'static> {
     pub fn packed(
         sizes: &Sizes<'_>,
         pack: &PackedOptions<'_>,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
         SamplerHandle::packed(&sizes.handle, pack, &options.raw).map(Self::over)
     }

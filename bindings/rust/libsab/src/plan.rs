@@ -282,13 +282,13 @@ impl Plan {
     /// a plan of ids or of a mixture.
     pub fn locate(
         &self,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
         sources: Option<&[u32]>,
         sizes: &[f64],
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
-        self.handle.locate(&options.raw, sources, sizes, numbers, which)
+        self.handle.locate(options, sources, sizes, numbers, which)
     }
 
     /// Reads a plan that [`Plan::save`] wrote into memory. All checksums are verified.
@@ -433,8 +433,8 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Argument`] for options that break a rule.
-    pub fn report(&self, options: &SamplerOptions) -> Result<Report, Error> {
-        self.handle.report(&options.raw, None)
+    pub fn report(&self, options: &SamplerOptions<'_>) -> Result<Report, Error> {
+        self.handle.report(options, None)
     }
 
     /// As [`Plan::report`], followed by `progress(done, total)`, which may stop it.
@@ -444,11 +444,11 @@ impl Plan {
     /// Also [`Error::Cancelled`].
     pub fn report_with_progress(
         &self,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Report, Error> {
         let progress = RefCell::new(progress);
-        self.handle.report(&options.raw, Some(&progress))
+        self.handle.report(options, Some(&progress))
     }
 
     /// Runs the `count` costliest batches before training, costliest first; 0 stands for 16. Returns
@@ -589,8 +589,9 @@ pub struct Report {
     pub padded_total: f64,
     /// 1 - total / `padded_total`.
     pub padding: f64,
-    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. Cost by
-    /// padded total where a closure priced the plan.
+    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. The cost of
+    /// [`SamplerOptions::balance`], else of the first budget, or the padded total where a closure
+    /// priced the plan.
     pub rank_imbalance: f64,
     /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
     pub meet_again: f64,

@@ -172,7 +172,7 @@ impl Sampler<'static> {
     pub fn balanced(
         sizes: &Sizes<'_>,
         balanced: &BalancedOptions<'_>,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
         SamplerHandle::balanced(&sizes.handle, balanced, &options.raw).map(Self::over)
     }
@@ -222,7 +222,7 @@ impl Sampler<'static> {
     pub fn sharded(
         sizes: &Sizes<'_>,
         plan: &PlanOptions<'_>,
-        options: &SamplerOptions,
+        options: &SamplerOptions<'_>,
         mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), BoxError>,
     ) -> Result<Self, Error> {
         SamplerHandle::sharded(&sizes.handle, plan, &options.raw, &mut all_gather).map(Self::over)

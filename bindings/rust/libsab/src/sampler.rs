@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef, Block, Step};
+use crate::cost::Cost;
 use crate::error::{BoxError, Error};
 use crate::mixture::{Mixture, SourceReport};
 use crate::options::{constants, options, setters};
@@ -40,11 +41,12 @@ options! {
 /// ```
 /// let options = libsab::SamplerOptions::new().seed(7).rank(3).world_size(8);
 /// ```
-#[derive(Copy)]
-pub struct SamplerOptions: sab_sampler_options {}
+pub struct SamplerOptions<'f>: sab_sampler_options {
+    balance: Option<Cost<'f>>,
+}
 }
 
-impl SamplerOptions {
+impl<'f> SamplerOptions<'f> {
     setters! {
         /// Seed of the shuffled order; the same on all ranks.
         seed(seed: u64) => seed = seed;
@@ -62,6 +64,27 @@ impl SamplerOptions {
         /// [`Sampler::bucket`], [`Sampler::packed`]: begin each epoch with at least this many of
         /// the batches that may cost most, so that an out-of-memory error comes early.
         costliest_first(batches: u64) => costliest_first = batches;
+        /// [`Sampler::bucket`]: whether a micro-step holds batches of all lengths. By default, of
+        /// batches of nearly equal cost those of like length form a micro-step.
+        mix_lengths(wanted: bool) => mix_lengths = i32::from(wanted);
+    }
+
+    /// [`Sampler::bucket`]: the cost that a micro-step evens out over the ranks; that of the first
+    /// budget.
+    ///
+    /// ```
+    /// use libsab::{Cost, Plan, PlanOptions, SamplerOptions, Sizes};
+    ///
+    /// let sizes = Sizes::from_fn(10_000, |i| (1 + i * 7919 % 90) as f64)?;
+    /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(1024.0))?;
+    /// let options = SamplerOptions::new().world_size(8).balance(Cost::transformer(768, 12)?);
+    /// assert!(plan.report(&options)?.rank_imbalance < 1.1);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn balance(mut self, cost: Cost<'f>) -> Self {
+        self.raw.balance_count = 1; // samplers without this option refuse it
+        self.balance = Some(cost);
+        self
     }
 }
 
@@ -124,10 +147,10 @@ impl Sampler<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options that break a rule.
-    pub fn bucket(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        SamplerHandle::of_plan(sys::sab_bucket_sampler_new, &plan.handle, &options.raw)
-            .map(Self::over)
+    /// [`Error::Argument`] for options that break a rule; [`Error::Callback`] from the closure of
+    /// `balance`.
+    pub fn bucket(plan: &Plan, options: &SamplerOptions<'_>) -> Result<Self, Error> {
+        SamplerHandle::of_plan(sys::sab_bucket_sampler_new, &plan.handle, options).map(Self::over)
     }
 
     /// The plan's batches unshuffled: buckets by ascending size, samples by size, then by index.
@@ -147,8 +170,8 @@ impl Sampler<'static> {
     /// # Errors
     ///
     /// As [`Sampler::bucket`].
-    pub fn sequential(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        SamplerHandle::of_plan(sys::sab_sequential_sampler_new, &plan.handle, &options.raw)
+    pub fn sequential(plan: &Plan, options: &SamplerOptions<'_>) -> Result<Self, Error> {
+        SamplerHandle::of_plan(sys::sab_sequential_sampler_new, &plan.handle, options)
             .map(Self::over)
     }
 

@@ -49,7 +49,7 @@ fn places_are_those_of_the_samplers() {
     let places = counted.locate(&options, None, &sizes, &within, None).unwrap();
     assert_eq!(places, plan.locate(&options, None, &sizes, &within, None).unwrap());
     for rank in 0..3 {
-        let mut sampler = Sampler::bucket(&plan, &options.rank(rank)).unwrap();
+        let mut sampler = Sampler::bucket(&plan, &options.clone().rank(rank)).unwrap();
         assert_eq!(places.batch_count, sampler.batch_count().unwrap());
         for (position, batch) in (&mut sampler).into_iter().enumerate() {
             for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
@@ -126,7 +126,7 @@ fn packings_and_their_places_are_those_of_the_sampler() {
     let places = packing.locate(&options, &sizes, &within, None).unwrap();
     for rank in 0..3 {
         let source = Sizes::copied(&numbers).unwrap();
-        let mut sampler = Sampler::packed(&source, &pack, &options.rank(rank)).unwrap();
+        let mut sampler = Sampler::packed(&source, &pack, &options.clone().rank(rank)).unwrap();
         assert_eq!(sampler.packed_info().unwrap().bins, packing.info().bins);
         for (position, batch) in (&mut sampler).into_iter().enumerate() {
             for (slot, &index) in batch.unwrap().indices.iter().enumerate() {

@@ -122,13 +122,14 @@ impl Case<'_> {
         })
     }
 
-    fn sampler_options(&self) -> SamplerOptions {
+    fn sampler_options(&self) -> SamplerOptions<'static> {
         self.options.iter().fold(SamplerOptions::new(), |options, words| match words[..] {
             ["seed", value] => options.seed(number(value)),
             ["rank", value] => options.rank(number(value)),
             ["world_size", value] => options.world_size(number(value)),
             ["micro_batches", value] => options.micro_batches(number(value)),
             ["costliest_first", value] => options.costliest_first(number(value)),
+            ["mix_lengths", value] => options.mix_lengths(number::<u64>(value) == 1),
             ["last_step", "split"] => options.last_step(LastStep::Split),
             ["last_step", "drop"] => options.last_step(LastStep::Drop),
             ["last_step", "wrap"] => options.last_step(LastStep::Wrap),

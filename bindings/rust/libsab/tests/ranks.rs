@@ -27,7 +27,7 @@ fn skewed() -> Vec<u32> {
     (0..1500u32).map(|i| (1 + i * 7919 % 97) * if i % 23 == 0 { 8 } else { 1 }).collect()
 }
 
-fn on(rank: u64, world_size: u64) -> SamplerOptions {
+fn on(rank: u64, world_size: u64) -> SamplerOptions<'static> {
     SamplerOptions::new().seed(11).rank(rank).world_size(world_size)
 }
 
@@ -459,29 +459,31 @@ fn ranks_that_disagree_are_named() {
         &PlanOptions::new().budget(600.0),
     )
     .unwrap();
-    let refused = |world_size: u64, of: &(dyn Fn(u64) -> SamplerOptions + Sync), skipped: u64| {
-        let mut messages = on_all(world_size, |group, rank| {
-            let mut sampler = Sampler::bucket(&plan, &of(rank)).unwrap();
-            sampler.seek(if rank == 3 { skipped } else { 0 }).unwrap();
-            let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
-            match sampler.check_ranks(rank, world_size, all_gather) {
-                Ok(()) => String::new(),
-                Err(Error::Mismatch(message)) => message.to_string(),
-                Err(other) => panic!("{other:?}"),
-            }
-        });
-        messages.dedup();
-        assert_eq!(messages.len(), 1, "all ranks say the same");
-        messages.remove(0)
+    let refused =
+        |world_size: u64, of: &(dyn Fn(u64) -> SamplerOptions<'static> + Sync), skipped: u64| {
+            let mut messages = on_all(world_size, |group, rank| {
+                let mut sampler = Sampler::bucket(&plan, &of(rank)).unwrap();
+                sampler.seek(if rank == 3 { skipped } else { 0 }).unwrap();
+                let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
+                match sampler.check_ranks(rank, world_size, all_gather) {
+                    Ok(()) => String::new(),
+                    Err(Error::Mismatch(message)) => message.to_string(),
+                    Err(other) => panic!("{other:?}"),
+                }
+            });
+            messages.dedup();
+            assert_eq!(messages.len(), 1, "all ranks say the same");
+            messages.remove(0)
+        };
+    let odd = |odd: fn() -> SamplerOptions<'static>| {
+        move |rank| if rank == 2 { odd() } else { on(rank, 4) }
     };
-    let odd = |odd: SamplerOptions| move |rank| if rank == 2 { odd } else { on(rank, 4) };
     assert_eq!(refused(4, &|rank| on(rank, 4), 0), "");
-    assert!(refused(4, &odd(on(2, 4).seed(8)), 0).contains("rank 2 has seed 8, the others 11"));
-    assert!(refused(4, &odd(on(2, 4).epoch(5)), 0).contains("rank 2 has epoch 5, the others 0"));
-    assert!(
-        refused(4, &odd(on(2, 4).last_step(LastStep::Drop)), 0).contains("rank 2 has last_step 1")
-    );
-    assert!(refused(4, &odd(on(1, 4)), 0).contains("ranks 1 and 2 were both made with rank 1"));
+    assert!(refused(4, &odd(|| on(2, 4).seed(8)), 0).contains("rank 2 has seed 8, the others 11"));
+    assert!(refused(4, &odd(|| on(2, 4).epoch(5)), 0).contains("rank 2 has epoch 5, the others 0"));
+    assert!(refused(4, &odd(|| on(2, 4).last_step(LastStep::Drop)), 0)
+        .contains("rank 2 has last_step 1"));
+    assert!(refused(4, &odd(|| on(1, 4)), 0).contains("ranks 1 and 2 were both made with rank 1"));
     assert!(refused(4, &|rank| on(rank, 4), 2).contains("rank 3 has position 2, the others 0"));
     assert!(refused(3, &|rank| on(rank, 4), 0).contains("world size 4, but there are 3 ranks"));
 }

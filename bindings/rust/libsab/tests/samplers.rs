@@ -5,8 +5,8 @@
 mod common;
 
 use libsab::{
-    Mixture, MixtureOptions, PackMethod, PackedOptions, Plan, PlanOptions, Sampler, SamplerOptions,
-    Sizes,
+    Cost, Error, Mixture, MixtureOptions, PackMethod, PackedOptions, Plan, PlanOptions, Sampler,
+    SamplerOptions, Sizes,
 };
 
 fn lengths() -> Vec<u16> {
@@ -25,7 +25,7 @@ fn bucket(options: &SamplerOptions) -> Sampler<'static> {
 fn batches_and_steps_show_their_numbers() {
     let (lengths, plan) = (lengths(), plan());
     let options = SamplerOptions::new().seed(3).epoch(5).micro_batches(2).world_size(2);
-    let mut ranks = [0, 1].map(|rank| Sampler::bucket(&plan, &options.rank(rank)).unwrap());
+    let mut ranks = [0, 1].map(|rank| Sampler::bucket(&plan, &options.clone().rank(rank)).unwrap());
     let count = ranks[0].batch_count().unwrap();
     let mut seen = vec![0; lengths.len()];
     for position in 0..count {
@@ -50,6 +50,30 @@ fn batches_and_steps_show_their_numbers() {
     }
     assert!(ranks.iter_mut().all(|rank| rank.next_batch().is_none()));
     assert!(seen.iter().all(|&times| times == 1));
+}
+
+#[test]
+fn a_balance_is_the_cost_that_ranks_have_in_common() {
+    let plan = plan();
+    let order = || SamplerOptions::new().seed(3).world_size(4);
+    let squares = Cost::from_fn(|count, length| count as f64 * length * length);
+    for balance in [Cost::quadratic(), squares, Cost::transformer(64, 2).unwrap()] {
+        let options = order().balance(balance);
+        assert!(plan.report(&options).unwrap().rank_imbalance >= 1.0);
+        let state = bucket(&options).state().unwrap();
+        assert!(matches!(bucket(&order()).restore(&state), Err(Error::Mismatch(_))));
+        bucket(&options).restore(&state).unwrap();
+    }
+    let model = Cost::transformer(64, 2).unwrap();
+    assert_eq!(model.evaluate(3, 10.0).unwrap(), 2.0 * (24.0 * 3e1 * 4096.0 + 4.0 * 3e2 * 64.0));
+    assert!(matches!(Cost::transformer(0, 2), Err(Error::Argument(_))));
+    let fails = Cost::try_from_fn(|_, _| Err("no".into()));
+    assert!(matches!(Sampler::bucket(&plan, &order().balance(fails)), Err(Error::Callback(_))));
+    for refused in [order().balance(Cost::quadratic()), order().mix_lengths(true)] {
+        let sizes = Sizes::borrowed(&[5u32, 3]).unwrap();
+        let made = Sampler::packed(&sizes, &PackedOptions::new().capacity(9), &refused);
+        assert!(matches!(made, Err(Error::Argument(_))));
+    }
 }
 
 #[test]

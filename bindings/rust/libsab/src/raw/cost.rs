@@ -30,6 +30,11 @@ impl CostHandle {
             .map(CostHandle)
     }
 
+    pub(crate) fn transformer(hidden: u64, layers: u64) -> Result<Self, Error> {
+        // SAFETY: an address for the handle.
+        make(|cost| unsafe { sys::sab_cost_transformer_new(hidden, layers, cost) }).map(CostHandle)
+    }
+
     pub(super) fn of_model(model: &ModelHandle) -> Result<Self, Error> {
         // SAFETY: a live handle.
         make(|cost| unsafe { sys::sab_memory_model_cost_new(model.pointer(), cost) })

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::{BinPatterns, Places};
 use crate::pack::PackedOptions;
+use crate::sampler::SamplerOptions;
 
 /// Owns a `sab_histogram`.
 pub(crate) struct HistogramHandle(Owned<sys::sab_histogram>);
@@ -182,7 +183,7 @@ impl PackingHandle {
 impl PlanHandle {
     pub(crate) fn locate(
         &self,
-        options: &sys::sab_sampler_options,
+        options: &SamplerOptions<'_>,
         sources: Option<&[u32]>,
         sizes: &[f64],
         numbers: &[u64],
@@ -195,13 +196,16 @@ impl PlanHandle {
             ));
         }
         let sources = sources.map_or(null(), elements);
+        let mut call = InCall::without_progress();
+        let mut raw = *options.raw;
+        (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
         located(sizes, columns, numbers, which, |sizes, numbers, which, count, places| {
             // SAFETY: a live handle; arrays of `count` numbers, of sizes as many for each column,
             // and room for as many.
             unsafe {
                 sys::sab_plan_locate(
                     self.pointer(),
-                    options,
+                    &raw,
                     sources,
                     sizes,
                     numbers,

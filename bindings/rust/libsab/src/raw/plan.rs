@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::plan::{Bucket, PlanOptions, Report};
+use crate::sampler::SamplerOptions;
 
 /// Owns a `sab_plan`.
 pub(crate) struct PlanHandle(Owned<sys::sab_plan>);
@@ -171,9 +172,12 @@ impl PlanHandle {
 
     pub(crate) fn report(
         &self,
-        options: &sys::sab_sampler_options,
+        options: &SamplerOptions<'_>,
         progress: Option<Progress<'_, '_>>,
     ) -> Result<Report, Error> {
+        let mut call = InCall::without_progress();
+        let mut raw = *options.raw;
+        (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
         let mut progress = progress.map(Guarded::new);
         let progress_options = progress_options(&mut progress);
         let columns = self.info().columns;
@@ -184,9 +188,9 @@ impl PlanHandle {
         // SAFETY: a live handle, structs whose sizes are set, room for a number of each column, a
         // context that fits its trampoline and outlives the call.
         let status = unsafe {
-            sys::sab_plan_get_report(self.pointer(), options, &progress_options, &mut report)
+            sys::sab_plan_get_report(self.pointer(), &raw, &progress_options, &mut report)
         };
-        check_with(status, [failure_of(progress)])?;
+        check_with(status, call.failures().into_iter().chain([failure_of(progress)]))?;
         Ok(Report {
             samples: report.samples,
             skipped: report.skipped,

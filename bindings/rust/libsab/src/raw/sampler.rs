@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::*;
 use crate::pack::PackedOptions;
+use crate::sampler::SamplerOptions;
 
 impl PackedOptions<'_> {
     /// Runs a constructor with the options. It gives the status and the handle.
@@ -56,10 +57,16 @@ impl<'a> SamplerHandle<'a> {
     pub(crate) fn of_plan(
         constructor: PlanConstructor,
         plan: &PlanHandle,
-        options: &sys::sab_sampler_options,
+        options: &SamplerOptions<'_>,
     ) -> Result<Self, Error> {
-        // SAFETY: a function of sab-sys, a live handle, and a struct whose size is set.
-        make(|sampler| unsafe { constructor(plan.pointer(), options, sampler) }).map(Self::over)
+        let mut call = InCall::without_progress();
+        let mut raw = *options.raw;
+        (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
+        // SAFETY: a function of sab-sys, a live handle, and a struct whose size is set; costs
+        // outlive the call, the only time they are used.
+        let (status, handle) =
+            construct(|sampler| unsafe { constructor(plan.pointer(), &raw, sampler) })?;
+        made(check_with(status, call.failures()), handle).map(Self::over)
     }
 
     pub(crate) fn costliest(plan: &PlanHandle, count: u64) -> Result<Self, Error> {

@@ -234,7 +234,8 @@ SAB_AVX512 inline __m512i load(const uint32_t* values) {
     return _mm512_loadu_si512(values);
 }
 SAB_AVX512 inline __m512i load(const uint16_t* values) {
-    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
+    return _mm512_maskz_cvtepu16_epi32(
+        0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
 }
 
 /// Which of 16 places from `i` on are in the range; `offsets`: in the range.

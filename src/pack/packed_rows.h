@@ -71,6 +71,9 @@ public:
     RowPacking(const Columns& sizes, const sab_packed_options& options);
 
     double cost_of(uint32_t item) const;
+    /// Of a mixture: the sample of each number that it was given as an index. Pieces are not kept
+    /// apart: those of one copy may stand in one row.
+    void find_copies(std::span<const uint32_t> samples);
 
     RowItems items;
     RowSearch search{};

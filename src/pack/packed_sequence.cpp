@@ -17,10 +17,14 @@ const PackedRows& packed_rows_of(const Sampler& sampler) {
 
 namespace {
 
-/// Rows of one data set.
-std::unique_ptr<PackedRows> make_rows(const Columns& sizes, const sab_packed_options& options) {
-    if (sizes.size() > 1 || options.method == SAB_PACK_SHUFFLED)
-        return std::make_unique<ShuffledRows>(std::make_shared<const RowPacking>(sizes, options));
+/// Rows of one data set. `mixed`: of a mixture, the sample of each index; else empty.
+std::unique_ptr<PackedRows> make_rows(const Columns& sizes, const sab_packed_options& options,
+                                      std::span<const uint32_t> mixed = {}) {
+    if (sizes.size() > 1 || options.method == SAB_PACK_SHUFFLED) {
+        const auto packing = std::make_shared<RowPacking>(sizes, options);
+        if (!mixed.empty()) packing->find_copies(mixed);
+        return std::make_unique<ShuffledRows>(packing);
+    }
     if (options.method == SAB_PACK_CONCAT)
         return std::make_unique<ConcatenatedRows>(sizes.only(), options);
     return std::make_unique<PackedSequence>(std::make_shared<const Packing>(pack(sizes, options)));
@@ -67,7 +71,8 @@ std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
     const auto make = [sizes, kept](uint64_t epoch) {
         auto samples =
             std::make_shared<const std::vector<uint32_t>>(sizes.choice()->samples(epoch));
-        return EpochSequence{samples, make_rows(sizes.of_samples(*samples), kept->options)};
+        return EpochSequence{samples,
+                             make_rows(sizes.of_samples(*samples), kept->options, *samples)};
     };
     Hasher hasher;
     hasher.add(possible->fingerprint());

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "pack/length_rows.h"
+#include "sampler/copies.h"
 #include "sampler/permutation.h"
 
 namespace sab {
@@ -383,6 +384,8 @@ RowLayout lay_out_rows(const RowItems& items, const RowSearch& search,
     Permutation(stream.size(),
                 permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::samples, 0))
         .fill(0, stream);
+    // Farther apart than a window, so that no row can choose two.
+    if (!items.first_copies.empty()) spread_copies(stream, items.first_copies);
     return lay_out(items, search, epoch_options, stream, 0, rest);
 }
 

@@ -22,6 +22,9 @@ struct RowItems {
     std::size_t class_column = 0;
     std::vector<uint32_t> class_limits;
 
+    /// Of a mixture that has copies of samples: the first one of each. Else empty.
+    std::vector<uint32_t> first_copies;
+
     std::size_t count() const { return sizes.size() / columns; }
     const uint32_t* sizes_of(uint32_t item) const { return &sizes[item * columns]; }
     /// Sets what is derived from the sizes.

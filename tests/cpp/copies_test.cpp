@@ -113,7 +113,20 @@ void Copies_OfBalancedSteps() {
 
 }  // namespace
 
+void Copies_OfRows() {
+    for (const double repeat : {2.5, 8.0}) {
+        const double each[] = {1, repeat};
+        const Mixed mixed(each);
+        sab::PackedOptions pack;
+        const uint64_t capacity = 1024;
+        pack.capacities = &capacity, pack.capacity_count = 1;
+        sab::PackedSampler sampler(mixed.sizes, pack);
+        EXPECT(are_apart(sampler));
+    }
+}
+
 int main() {
+    RUN(Copies_OfRows);
     RUN(Copies_OfBuckets);
     RUN(Copies_OfBucketsOfSeveralColumns);
     RUN(Copies_AreCountedWhereTheyCannotBeApart);

@@ -706,6 +706,7 @@ void Packing_LocatesSamplesInRows() {
     options.capacities = &capacity;
     options.capacity_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
+    options.method = SAB_PACK_BEST_FIT;
     const sab::Packing packing(histogram, options);
     sab::PackedSampler sampler(sizes, options);
     EXPECT(packing.info().bins == sampler.info().bins);

@@ -325,12 +325,14 @@ static sab_status packed(const double* numbers, size_t count, uint64_t capacity)
 
 static sab_status pack_window(void) {
     sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    options.method = SAB_PACK_BEST_FIT;
     options.window = 7;
     return packed_with((const double[]){5, 3}, 2, 9, options);
 }
 
 static sab_status pack_tries(void) {
     sab_packed_options options = SAB_PACKED_OPTIONS_INIT;
+    options.method = SAB_PACK_BEST_FIT;
     options.tries = 7;
     return packed_with((const double[]){5, 3}, 2, 9, options);
 }

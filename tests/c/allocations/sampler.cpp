@@ -94,7 +94,9 @@ void play_constructor(Run &run, const constructor &kind) {
     given.numbers = numbers.data();
     given.count = numbers.size();
     if (!(kind.properties & ONE_RANK)) given.options = rank_options();
-    given.options.costliest_first = 2;
+    const std::string name = kind.name;
+    const bool has_own_order = name == "balanced" || name.rfind("bagua", 0) == 0;
+    given.options.costliest_first = has_own_order ? 0 : 2;
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_plan *const plan =
         plan_with(run, kind.source == OF_BOUNDARIES ? with_boundaries() : with_budget(300));

@@ -10,8 +10,8 @@ use libsab::memory::{
 };
 use libsab::{
     partition, BalancedOptions, BucketRule, Budget, Error, Histogram, MissingRule, Mixture,
-    MixtureOptions, Oversize, PackedOptions, PartitionOptions, Plan, PlanOptions, Sampler,
-    SamplerOptions, Sizes, SizesFileOptions, Tail,
+    MixtureOptions, Oversize, PackMethod, PackedOptions, PartitionOptions, Plan, PlanOptions,
+    Sampler, SamplerOptions, Sizes, SizesFileOptions, Tail,
 };
 
 type Refusal = Result<(), Error>;
@@ -34,6 +34,10 @@ fn sampler(options: SamplerOptions) -> Refusal {
 
 fn packed(numbers: &[f64], capacity: u64) -> Refusal {
     packed_with(numbers, &PackedOptions::new().capacity(capacity))
+}
+
+fn best_fit() -> PackedOptions<'static> {
+    PackedOptions::new().capacity(9).method(PackMethod::BestFit)
 }
 
 fn packed_with(numbers: &[f64], options: &PackedOptions<'_>) -> Refusal {
@@ -130,8 +134,8 @@ fn call(name: &str) -> Refusal {
         "pack_capacity" => packed(&[5.0, 3.0], 0),
         "pack_oversize" => packed(&[5.0, 3.0], 4),
         "pack_part_of_a_token" => packed(&[3.0, 2.5], 4),
-        "pack_window" => packed_with(&[5.0, 3.0], &PackedOptions::new().capacity(9).window(7)),
-        "pack_tries" => packed_with(&[5.0, 3.0], &PackedOptions::new().capacity(9).tries(7)),
+        "pack_window" => packed_with(&[5.0, 3.0], &best_fit().window(7)),
+        "pack_tries" => packed_with(&[5.0, 3.0], &best_fit().tries(7)),
         "balance_costliest_first" => {
             let order = SamplerOptions::new().costliest_first(2);
             Sampler::balanced(&three(), &BalancedOptions::new().samples(2), &order).map(drop)

@@ -159,7 +159,7 @@ def test_a_probe_without_the_component_says_how_to_get_it(tmp_path):
 OPENS = """
 import ctypes, sys, sab
 ctypes.CDLL(sys.argv[1])
-status, message = sab._lib.sab_torch_open(sab._ffi.NULL), sab._lib.sab_last_error_message()
+status, message = sab._lib.sab_torch_open(sab._ffi.NULL, sab._ffi.NULL), sab._lib.sab_last_error_message()
 print(status, sab._ffi.string(message).decode())
 """
 
@@ -795,7 +795,7 @@ def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
     points = sab.measurement_points(1, 90, max_count=1000)
     model = sab.MemoryModel.fit(points, [1e7 + 2e4 * count * length for count, length in points])
     limit = 40_000_000
-    plan = sab.plan(sizes, cost=model, budget=limit)
+    plan = sab.plan(sizes, cost=model, budget=limit, bucket_batches=16)
     with pytest.raises(RuntimeError, match="out of memory"):
         leaking_run(plan, limit, False, 0.3 * limit)
     seen, info = leaking_run(plan, limit, True, 0.3 * limit)

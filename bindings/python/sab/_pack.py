@@ -266,7 +266,7 @@ class PackedSampler(RandomAccessSampler):
     >>> import sab
     >>> sampler = sab.PackedSampler([7, 3, 6, 2, 2], capacity=10)
     >>> sorted(batch.tolist() for batch in sampler), sampler.info.fill
-    ([[0, 1], [2, 4, 3]], 1.0)
+    ([[0, 1], [2, 3, 4]], 1.0)
     >>> sampler.batch(0).cu_seqlens.dtype
     dtype('int32')
     >>> sizes = {"images": [1, 3, 2, 2], "tokens": [50, 10, 40, 60]}
@@ -523,7 +523,7 @@ class Packing:
         >>> import sab
         >>> packing = sab.Packing(sab.Histogram([7, 3, 6, 2, 2]), capacity=10)
         >>> places = packing.locate([7, 3, 6, 2, 2], [0, 0, 0, 0, 1])
-        >>> rows = list(sab.PackedSampler([7, 3, 6, 2, 2], capacity=10))
+        >>> rows = list(sab.PackedSampler([7, 3, 6, 2, 2], capacity=10, method="best_fit"))
         >>> all(rows[b][k] == i for i, (b, k) in enumerate(zip(places.batches, places.slots)))
         True
         """

@@ -117,7 +117,7 @@ private:
     };
     std::vector<Seen> seen_;
     uint32_t batch_ = 1;
-    double largest_batch_ = 0;     ///< its size
+    double largest_batch_ = 0;  ///< its size
     // of the step at hand:
     std::vector<double> in_step_;  ///< of each source, by size
     std::vector<uint16_t> found_;  ///< the sources of some size

@@ -159,8 +159,8 @@ def test_a_probe_without_the_component_says_how_to_get_it(tmp_path):
 OPENS = """
 import ctypes, sys, sab
 ctypes.CDLL(sys.argv[1])
-status, message = sab._lib.sab_torch_open(sab._ffi.NULL, sab._ffi.NULL), sab._lib.sab_last_error_message()
-print(status, sab._ffi.string(message).decode())
+status = sab._lib.sab_torch_open(sab._ffi.NULL, sab._ffi.NULL)
+print(status, sab._ffi.string(sab._lib.sab_last_error_message()).decode())
 """
 
 

@@ -1,5 +1,5 @@
-/// The batches are those that BucketSequence makes of the plan of the epoch. Since the samples of
-/// an epoch are given in order of size, bucket by bucket, all batches are written in one pass.
+/// The plan of an epoch is cut into batches as by BucketSequence. Since the samples of an epoch are
+/// given in order of size, bucket by bucket, all batches are written in one pass.
 #include "sampler/mixed_buckets.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@
  *     sab/balance.h   items and samples dealt out to parts of nearly equal cost
  *     sab/mixture.h   data sets in proportions
  *     sab/engine.h    histograms, plans and places for data sets on several machines
- *     sab/steps.h     steps in parts, batch sizes that grow
+ *     sab/steps.h     the largest batch, steps in parts, the guard
  *     sab/stream.h    sab_stream: pipelines of records that can be saved and resumed
  *     sab/group.h     batches cut into groups of similar lengths; padding
  *     sab/cache.h     sab_cache: values made once, kept in files or on Redis servers

@@ -57,13 +57,19 @@
  * 1980, "The chairman assignment problem". The seed of the sampler and the epoch choose the order.
  * The batches of a step cost as nearly the same as the dues allow.
  *
+ * In the bucket order the copies of a sample are in different batches. This holds in buckets with
+ * at least twice as many batches as the sample has copies there, as long as no budget is lowered.
+ * In balanced steps, and in rows of SAB_PACK_SHUFFLED without `split`, the copies are spread evenly
+ * over the epoch. sab_mixture_report.together counts those whose batch has the same sample again.
+ *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
  * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column
  * without `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each
  * keeps 4 bytes for each sample of the epoch and about 50 for each batch, and twice this while
- * an epoch begins. Most of the time is spent when it begins, and each rank spends that for the
- * samples of all ranks. Other samplers make the epoch as if its samples were a new data set and
- * walk it once, in several times the time.
+ * an epoch begins. Where samples are repeated, this takes 4 bytes a sample more. Most of the time
+ * is spent when an epoch begins, and each rank spends that for the samples of all ranks. Other
+ * samplers make the epoch as if its samples were a new data set and walk it once, in several times
+ * the time.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */

@@ -56,9 +56,9 @@
  *
  * Seeking and state
  *
- * In the bucket order (sab_bucket_sampler_new()) a batch is a pure function of plan, seed, epoch
- * and position, so seeking takes as long as a step. A saved state has about 200 bytes, which are
- * the same on all ranks.
+ * In the bucket order a batch is a pure function of plan, seed, epoch and position, and of what the
+ * epoch began with: see sab_bucket_sampler_new(). So seeking takes as long as a step. A saved state
+ * has about 200 bytes, which are the same on all ranks.
  *
  * A number that is not known is -1.
  *

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <queue>
 
 #include "sampler/copies.h"
@@ -211,20 +210,11 @@ UnitOrder::UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCo
     if (choice == nullptr) return;
     std::vector<uint32_t> permuted(units());
     units_.fill(0, permuted);
-    spread_copies(permuted, first_copies());
+    // Those of a cohort go to micro-batches of their own in any case.
+    const auto sample = [&](uint32_t unit) { return samples_->order[offset(unit, 0)]; };
+    spread_copies(permuted, first_copies(units(), sample, static_cast<uint32_t>(cohorts())));
     laid_out_ = std::make_shared<const std::vector<uint32_t>>(
         EvenUnits(*this, *samples_, counts.kept, *choice).ordered(permuted));
-}
-
-/// Of each unit the first one of the same sample. Those of a cohort go to micro-batches of their
-/// own in any case.
-std::vector<uint32_t> UnitOrder::first_copies() const {
-    std::vector<uint32_t> firsts(units());
-    std::iota(firsts.begin(), firsts.end(), 0);
-    const auto sample = [&](uint32_t unit) { return samples_->order[offset(unit, 0)]; };
-    for (auto unit = static_cast<uint32_t>(cohorts()) + 1; unit < firsts.size(); ++unit)
-        if (sample(unit) == sample(unit - 1)) firsts[unit] = firsts[unit - 1];
-    return firsts;
 }
 
 uint32_t UnitOrder::at(uint64_t place) {

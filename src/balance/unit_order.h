@@ -36,8 +36,6 @@ public:
     uint32_t offset(uint32_t unit, uint64_t i) const;
 
 private:
-    std::vector<uint32_t> first_copies() const;
-
     /// Samples of nearly the same size, by descending size up to `end`: their order changes from
     /// epoch to epoch.
     struct Band {

@@ -333,16 +333,26 @@ void RowItems::classify() {
     }
 }
 
-template <class Fill>
-static RowLayout lay_out(Fill&& fill, const EpochOptions& epoch_options,
-                         std::span<const uint32_t> stream, uint32_t left,
-                         std::vector<uint32_t>& rest) {
+static RowLayout lay_out(const RowItems& items, const RowSearch& search,
+                         const EpochOptions& epoch_options, std::span<const uint32_t> stream,
+                         uint32_t left, std::vector<uint32_t>& rest) {
     const auto key = [&](uint64_t which) {
         return permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::rows, which);
     };
+    const auto fill = [&](std::span<const uint32_t> part, uint64_t which, uint32_t most_left,
+                          RowLayout& rows) {
+        if (items.columns == 1) {
+            LengthFiller filler(items, search, part);
+            filler.fill(most_left, rows);
+            return filler.rest();
+        }
+        Filler filler(items, search, part, key(which));
+        filler.fill(most_left, rows);
+        return filler.rest();
+    };
     RowLayout rows;
     rows.items.reserve(stream.size());
-    rest = fill(stream, key(0), left > 0 ? left : tail_items, rows);
+    rest = fill(stream, 0, left > 0 ? left : tail_items, rows);
     if (left > 0) return rows;
     RowLayout best;
     std::vector<uint32_t> again(rest.size());
@@ -350,7 +360,7 @@ static RowLayout lay_out(Fill&& fill, const EpochOptions& epoch_options,
         Permutation(rest.size(), key(restart)).fill(0, again);
         for (uint32_t& item : again) item = rest[item];
         RowLayout tail;
-        fill(again, key(restart), 0, tail);
+        fill(again, restart, 0, tail);
         if (restart == 1 || tail.ends.size() < best.ends.size()) best = std::move(tail);
     }
     for (uint32_t& end : best.ends) end += static_cast<uint32_t>(rows.items.size());
@@ -361,23 +371,6 @@ static RowLayout lay_out(Fill&& fill, const EpochOptions& epoch_options,
     return rows;
 }
 
-static RowLayout lay_out(const RowItems& items, const RowSearch& search,
-                         const EpochOptions& epoch_options, std::span<const uint32_t> stream,
-                         uint32_t left, std::vector<uint32_t>& rest) {
-    const auto fill = [&](std::span<const uint32_t> part, uint64_t key, uint32_t most_left,
-                          RowLayout& rows) {
-        if (items.columns == 1) {
-            LengthFiller filler(items, search, part);
-            filler.fill(most_left, rows);
-            return filler.rest();
-        }
-        Filler filler(items, search, part, key);
-        filler.fill(most_left, rows);
-        return filler.rest();
-    };
-    return lay_out(fill, epoch_options, stream, left, rest);
-}
-
 RowLayout lay_out_rows(const RowItems& items, const RowSearch& search,
                        const EpochOptions& epoch_options) {
     std::vector<uint32_t> stream(items.count()), rest;
@@ -385,7 +378,7 @@ RowLayout lay_out_rows(const RowItems& items, const RowSearch& search,
                 permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::samples, 0))
         .fill(0, stream);
     // Farther apart than a window, so that no row can choose two.
-    if (!items.first_copies.empty()) spread_copies(stream, items.first_copies);
+    spread_copies(stream, items.first_copies);
     return lay_out(items, search, epoch_options, stream, 0, rest);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sampler/permutation.h"
+#include "sampler/report.h"
 
 namespace sab {
 namespace {
@@ -52,16 +53,6 @@ std::size_t fullest(const Walked& epoch) {
 
 double pairs_of(double samples) {
     return samples * (samples - 1) / 2;
-}
-
-/// Pairs of equal numbers, which are sorted.
-double equal_pairs(const std::vector<uint64_t>& sorted) {
-    double pairs = 0;
-    for (std::size_t i = 0, end = 0; i < sorted.size(); i = end) {
-        while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
-        pairs += pairs_of(static_cast<double>(end - i));
-    }
-    return pairs;
 }
 
 /// Share of the pairs of a row that share one in the other epoch, too.

@@ -7,6 +7,7 @@
 #include "base/sorting.h"
 #include "pack/packed_sequence.h"
 #include "plan/sorted.h"
+#include "sampler/copies.h"
 
 namespace sab {
 namespace {
@@ -182,17 +183,9 @@ void RowPacking::add_facts(const sab_packed_options& options) {
 
 void RowPacking::find_copies(std::span<const uint32_t> mixed) {
     if (splits) return;
-    const auto sample = [&](uint32_t item) {
+    items.first_copies = first_copies(items.count(), [&](uint32_t item) {
         return mixed[samples.empty() ? item : samples[item]];
-    };
-    std::vector<uint32_t> firsts(items.count());
-    bool has_copies = false;
-    for (uint32_t item = 0; item < firsts.size(); ++item) {
-        const bool is_copy = item > 0 && sample(item) == sample(item - 1);
-        firsts[item] = is_copy ? firsts[item - 1] : item;
-        has_copies |= is_copy;
-    }
-    if (has_copies) items.first_copies = std::move(firsts);
+    });
 }
 
 double RowPacking::cost_of(uint32_t item) const {

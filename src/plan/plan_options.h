@@ -17,7 +17,6 @@ struct PlanOptions {
     /// Refuses options that break a rule for sizes with these columns, whatever the samples are.
     PlanOptions(const sab_plan_options& given, ColumnNames columns);
 
-    bool needs_boundaries() const { return bucket_rule == SAB_BUCKETS_BOUNDARIES; }
     bool has_singles() const { return oversize == SAB_OVERSIZE_SINGLE; }
     /// Whether samples that fill no batch are a smaller one, which needs a shape of its own.
     bool keeps_tail() const { return tail == SAB_TAIL_KEEP; }

@@ -182,16 +182,10 @@ private:
                         order.epoch_options(), first, out, room_);
     }
 
-    /// The copies of a sample have numbers in a row.
     void find_copies(const std::vector<uint32_t>& samples) {
-        std::vector<uint32_t> firsts(samples.size());
-        bool has_copies = false;
-        for (uint32_t i = 0; i < firsts.size(); ++i) {
-            const bool is_copy = i > 0 && samples[i] == samples[i - 1];
-            firsts[i] = is_copy ? firsts[i - 1] : i;
-            has_copies |= is_copy;
-        }
-        if (has_copies)
+        std::vector<uint32_t> firsts =
+            first_copies(samples.size(), [&](uint32_t number) { return samples[number]; });
+        if (!firsts.empty())
             first_copies_ = std::make_shared<const std::vector<uint32_t>>(std::move(firsts));
     }
 

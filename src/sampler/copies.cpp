@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sorting.h"
 #include "sampler/permutation.h"
 
 namespace sab {
@@ -100,10 +101,10 @@ void separate_copies(std::span<uint32_t> places, std::span<const uint32_t> first
 }
 
 void spread_copies(std::span<uint32_t> order, std::span<const uint32_t> firsts) {
+    if (firsts.empty()) return;
     const std::size_t count = order.size();
     std::vector<uint32_t> copies(count);  // by first copy
     for (const uint32_t first : firsts) ++copies[first];
-    if (std::ranges::none_of(copies, [](uint32_t of) { return of > 1; })) return;
     std::vector<double> place(count);
     for (std::size_t p = 0; p < count; ++p) place[order[p]] = static_cast<double>(p);
     std::vector<uint32_t> before(count);  // copies of the same sample, by its first
@@ -113,7 +114,7 @@ void spread_copies(std::span<uint32_t> order, std::span<const uint32_t> firsts) 
                               : place[first] +
                                     static_cast<double>(count) * ++before[first] / copies[first];
     }
-    std::ranges::sort(order, {}, [&](uint32_t i) { return std::pair(place[i], i); });
+    std::ranges::copy(by_ascending(place), order.begin());
 }
 
 }  // namespace sab

@@ -1,10 +1,13 @@
-/// The batches are those that BucketSequence makes of the plan of the epoch. Since the samples of
-/// an epoch are given in order of size, bucket by bucket, all batches are written in one pass.
+/// The plan of an epoch is cut into batches as by BucketSequence. Since the samples of an epoch are
+/// given in order of size, bucket by bucket, all batches are written in one pass.
 #include "sampler/mixed_buckets.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/sorting.h"
 #include "sampler/bucket_classes.h"
@@ -71,8 +74,8 @@ private:
     template <class Visit>
     void take_shared(std::size_t count, Visit&& visit) {
         const SharedRun& run = runs_.front();
-        const std::size_t members = run.end - run.begin;
-        if (place_ == run.begin) read(run, members);
+        if (place_ == run.begin) read(run, run.end - run.begin);
+        const Member* const members = members_->data();
         const bool is_one_size = !std::isnan(size_);
         constexpr std::size_t block = 1024;
         uint32_t chosen[block];
@@ -80,7 +83,7 @@ private:
             const std::size_t some = std::min(block, count - done);
             permutation_.fill(place_ - run.begin + done, {chosen, some});
             for (std::size_t i = 0; i < some; ++i) {
-                const Member& member = members_[chosen[i]];
+                const Member& member = members[chosen[i]];
                 visit(done + i,
                       {member.sample, member.source,
                        is_one_size ? size_ : choice_.size_of(member.sample)},
@@ -90,13 +93,14 @@ private:
         }
     }
     void read(const SharedRun& run, std::size_t count) {
-        members_.resize(count);
+        auto members = std::make_shared<std::vector<Member>>(count);
         double least = std::numeric_limits<double>::infinity(), most = 0;
         walk_.take(count, [&](std::size_t i, const SortedMixture::Entry& entry, uint32_t counts) {
-            members_[i] = {entry.sample, entry.source};
+            (*members)[i] = {entry.sample, entry.source};
             least = counts > 0 ? std::min(least, entry.size) : least;
             most = counts > 0 ? entry.size : most;
         });
+        members_ = std::move(members);
         size_ = least == most ? most : std::numeric_limits<double>::quiet_NaN();
         permutation_ = Permutation(count, permutation_key(epoch_options_.seed, epoch_options_.epoch,
                                                           Purpose::sizes, run.size_class));
@@ -108,7 +112,8 @@ private:
     const EpochOptions epoch_options_;
     uint64_t place_ = 0;
     // of the run at hand:
-    std::vector<Member> members_;
+    /// shared by copies of the walk: a run may lie in thousands of buckets, each of which makes one
+    std::shared_ptr<const std::vector<Member>> members_;
     Permutation permutation_;
     double size_ = 0;  ///< of all members; not a number where they have several
 };

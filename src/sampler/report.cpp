@@ -95,19 +95,6 @@ double sum_of(const PerColumn& numbers) {
     return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
-/// The pairs of equal numbers; sorts them.
-double equal_pairs(std::vector<uint32_t>& numbers) {
-    std::ranges::sort(numbers);
-    double pairs = 0;
-    for (std::size_t i = 0; i < numbers.size();) {
-        std::size_t end = i;
-        while (end < numbers.size() && numbers[end] == numbers[i]) ++end;
-        pairs += static_cast<double>(end - i) * static_cast<double>(end - i - 1) / 2;
-        i = end;
-    }
-    return pairs;
-}
-
 /// How many others a sample can share a batch with in some epoch: the mean over the places of each
 /// bucket. A sample that is exchanged comes to all buckets of its class.
 std::vector<double> possible_mates(const Plan& plan) {
@@ -236,6 +223,7 @@ private:
             if (next_batch_[index] != no_batch) mates_.push_back(next_batch_[index]);
         }
         pairs_ += count * (count - 1) / 2;
+        std::ranges::sort(mates_);
         met_again_ += equal_pairs(mates_);
     }
 

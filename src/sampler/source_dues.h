@@ -112,7 +112,6 @@ public:
     std::size_t sources() const { return share_.size(); }
     /// Of all sizes.
     double share(std::size_t source) const { return share_[source]; }
-    double shares_squared() const { return shares_squared_; }
     /// Sizes of the largest and of a mean batch.
     double largest() const { return largest_; }
     double mean() const { return mean_; }

@@ -23,12 +23,6 @@ constexpr sab::TorchHooks hooks{
     [] { return sab::torch_component().caught_out_of_memory() != 0; },
 };
 
-sab::Sizes copied_sizes(const void* data, std::size_t count, int32_t dtype) {
-    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
-    options.copy = 1;
-    return sab::Sizes::from_memory(data, count, dtype, options);
-}
-
 }  // namespace
 
 sab_torch_store::~sab_torch_store() {
@@ -103,7 +97,9 @@ sab_torch_collection_info collection_info(const sab_torch_collection& collection
 Sizes lengths_of(const sab_torch_collection& collection, const char* name) {
     const int64_t* lengths = nullptr;
     call_torch(&sab_torch_component::collection_lengths, collection.impl, name, &lengths);
-    return copied_sizes(lengths, collection_info(collection).samples, SAB_INT64);
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.copy = 1;
+    return Sizes::from_memory(lengths, collection_info(collection).samples, SAB_INT64, options);
 }
 
 }  // namespace sab

@@ -1,5 +1,4 @@
-// Collections of samples: grouped, padded, masked and taken apart, with gradients; in C++ and in C
-// by DLPack.
+// Collections of samples: grouped, padded, masked and taken apart, with gradients; in C++ and in C.
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>

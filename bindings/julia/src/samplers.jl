@@ -410,8 +410,8 @@ const BucketSampler = Sampler{:BucketSampler}
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
                   costliest_first = 0, micro_batches = 1, mix_lengths = false, balance)
 
-The batches in shuffled order with random access, a pure function of plan, seed, epoch and position.
-In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
+The batches in shuffled order with random access, a pure function of plan, seed, epoch, position, and
+of the options that the epoch began with. In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
 that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
 up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a step of the
 optimizer; [`SAB.step`](@ref) gives the weights of the loss. Of batches of nearly equal cost, those of

@@ -410,9 +410,9 @@ class PackingOptions(TypedDict):
 class Packing:
     """Which lengths share a bin, of samples that are only counted: up to 2^48 of them. Picklable.
 
-    The bins are those of a :class:`sab.PackedSampler` of the same sizes with the same arguments.
-    Time and memory depend on the number of distinct sizes. :meth:`locate` tells the bin of a
-    sample.
+    The bins are those of a :class:`sab.PackedSampler` of the same sizes with the same ``method``
+    and other arguments. Time and memory depend on the number of distinct sizes. :meth:`locate`
+    tells the bin of a sample.
 
     Args:
         histogram: of one column; whole numbers.

@@ -104,7 +104,7 @@ class PlanSampler(RandomAccessSampler):
 
 class BucketSampler(PlanSampler):
     """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan,
-    seed, epoch and position.
+    seed, epoch and position, and of the options that the epoch began with.
 
     :class:`sab.torch.DataLoader` loads the samples. With ``output="list"`` it is also a
     ``batch_sampler`` of torch's own ``DataLoader``, whose data set then gets ``int`` indices.

@@ -142,8 +142,8 @@ impl Sampler<'static> {
     ///
     /// Each epoch exchanges samples of equal length between buckets of the plan, and permutes the
     /// samples inside each bucket and the batches of the epoch. A batch is a pure function of plan,
-    /// seed, epoch and position. So nothing is shuffled in memory, seeking takes as long as a step,
-    /// and ranks need not communicate.
+    /// seed, epoch and position, and of the options that the epoch began with. So nothing is
+    /// shuffled in memory, seeking takes as long as a step, and ranks need not communicate.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ constexpr std::size_t most_compared = 8;  // items of a class, where the largest
 constexpr int most_draws = 8;             // of a mate that fits
 constexpr uint32_t tail_items = 300;
 constexpr uint64_t tail_restarts = 3;
-constexpr double lengths_at_end = 1.5;  // mean ones, of the room in which a row is ended
+constexpr double sizes_at_end = 1.5;  // mean ones, of the room in which a row is ended
 constexpr uint32_t none = 0xFFFFFFFFu;
 
 using Room = std::array<uint32_t, SAB_MAX_COLUMNS>;
@@ -127,7 +127,7 @@ Filler::Filler(const RowItems& items, const RowSearch& search, std::span<const u
     for (std::size_t j = 0; j < items.columns && !stream.empty(); ++j)
         near_[j] = static_cast<uint32_t>(std::min<double>(
             items.capacities[j],
-            lengths_at_end * static_cast<double>(totals_[j]) / static_cast<double>(stream.size())));
+            sizes_at_end * static_cast<double>(totals_[j]) / static_cast<double>(stream.size())));
     // the column, besides that of the classes, that needs the most rows
     key_column_ = items.class_column == 0 && items.columns > 1 ? 1 : 0;
     const auto needs = [&](std::size_t j) { return totals_[j] / items.capacities[j]; };

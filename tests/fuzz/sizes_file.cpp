@@ -54,9 +54,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.copy = flags >> 5 & 1;
     sab_sizes* sizes = nullptr;
     const sab_status status = sab_sizes_file_new(path, &options, &sizes);
-    // No column is given, or all texts of a field are numbers.
-    const bool may_refuse =
-        (target.format == nullptr || target.column != nullptr) && status == SAB_E_ARGUMENT;
+    // No column is given, all texts of a field are numbers, or options that the format does not
+    // use.
+    const bool may_refuse = (target.format == nullptr || target.column != nullptr ||
+                             options.missing != 0 || options.nulls != 0) &&
+                            status == SAB_E_ARGUMENT;
     PROMISE(status == SAB_OK ? sizes != nullptr
                              : sizes == nullptr && (status == SAB_E_FORMAT || may_refuse));
     // Every size was checked but those of .npy files.

@@ -28,8 +28,8 @@ fn plan(numbers: &[f64], options: &PlanOptions<'_>) -> Refusal {
     Plan::new(&Sizes::copied(numbers)?, options).map(drop)
 }
 
-fn sampler(options: SamplerOptions) -> Refusal {
-    Sampler::bucket(&a_plan(), &options).map(drop)
+fn sampler(options: &SamplerOptions<'_>) -> Refusal {
+    Sampler::bucket(&a_plan(), options).map(drop)
 }
 
 fn packed(numbers: &[f64], capacity: u64) -> Refusal {
@@ -89,9 +89,9 @@ fn of_plan(name: &str) -> Refusal {
 fn of_sampler(name: &str) -> Refusal {
     let of = SamplerOptions::new;
     match name {
-        "rank" => sampler(of().rank(3).world_size(2)),
-        "world_size" => sampler(of().world_size(1 << 33)),
-        "micro_batches" => sampler(of().micro_batches(1 << 21)),
+        "rank" => sampler(&of().rank(3).world_size(2)),
+        "world_size" => sampler(&of().world_size(1 << 33)),
+        "micro_batches" => sampler(&of().micro_batches(1 << 21)),
         "costliest" => Sampler::costliest(&a_plan(), 0).map(drop),
         "damaged_state" => Sampler::bucket(&a_plan(), &of())?.restore(b"nothing"),
         "other_state" => {

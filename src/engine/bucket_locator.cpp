@@ -23,10 +23,10 @@ std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan,
 
 }  // namespace
 
-BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options)
+BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options)
     : BucketLocator(plan, options, read_balance(options, plan->names())) {}
 
-BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
+BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options,
                              const std::optional<Cost>& balance)
     : BucketLocator(plan, options, balance ? &*balance : nullptr,
                     bucket_classes(*plan, balance ? &*balance : nullptr)) {}

@@ -13,7 +13,7 @@ namespace sab {
 
 class BucketLocator : public Locator {
 public:
-    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options);
+    BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options);
 
 protected:
     Found find(uint64_t source, const double* sizes, uint64_t number) const override;
@@ -35,7 +35,7 @@ protected:
     /// Replaces the places of at most `block` samples by those where the epoch has them.
     void exchange(std::span<uint64_t> places) const;
 
-    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
+    BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options,
                   const std::optional<Cost>& balance);
     BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                   const Cost* balance, const std::vector<BucketClass>& classes);

@@ -26,10 +26,10 @@ SamplerOptions checked(const SamplerOptions& options, const CountedTurns& turns)
 
 }  // namespace
 
-MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
+MixtureLocator::MixtureLocator(const std::shared_ptr<const Plan>& plan,
                                std::shared_ptr<const CountedTurns> turns,
                                const SamplerOptions& options)
-    : BucketLocator(std::move(plan), checked(options, *turns)), turns_(std::move(turns)) {
+    : BucketLocator(plan, checked(options, *turns)), turns_(std::move(turns)) {
     keep_full_step();  // its batches are others than those of the sorted order
     for (const BucketOrder& bucket : buckets_)
         strides_.push_back(

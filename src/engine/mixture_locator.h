@@ -11,8 +11,8 @@ namespace sab {
 /// less. The batches of each bucket are spread evenly over the epoch.
 class MixtureLocator : public BucketLocator {
 public:
-    MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const CountedTurns> turns,
-                   const SamplerOptions& options);
+    MixtureLocator(const std::shared_ptr<const Plan>& plan,
+                   std::shared_ptr<const CountedTurns> turns, const SamplerOptions& options);
 
 protected:
     /// Gives the number of the entry.

@@ -532,6 +532,7 @@ const SharedRun* Plan::shared_run_at(uint64_t place) const {
 /// The samples of a class are padded to the same lengths.
 void Plan::check_shared_sizes(const ImageRefusal& refuse) const {
     std::vector<std::pair<uint64_t, std::size_t>> order;  // of run_places(), if it has some
+    order.reserve(run_places_.size());
     for (std::size_t run = 0; run < run_places_.size(); ++run)
         order.emplace_back(run_places_[run], run);
     std::ranges::sort(order);

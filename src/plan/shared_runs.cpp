@@ -100,6 +100,7 @@ void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, PlanArr
         if (arrays.buckets[b].samples() > 0) filled.push_back(b);
     std::ranges::sort(filled, {}, [&](std::size_t b) { return arrays.buckets[b].begin; });
     std::vector<uint64_t> borders;
+    borders.reserve(filled.size() + 1);
     for (const std::size_t b : filled) borders.push_back(arrays.buckets[b].begin);
     borders.push_back(arrays.buckets[filled.back()].end);
     arrays.shared_runs =

@@ -166,6 +166,18 @@ std::unique_ptr<sab_sampler> make_mixed(const EpochChoice& choice, const Histogr
     return sampler;
 }
 
+PlanOptions checked(const sab_sampler_options& given, const sab_plan_options& plan_options,
+                    const Columns& sizes) {
+    check(given.last_step == SAB_LAST_STEP_SPLIT, "options.last_step", given.last_step,
+          "must be SAB_LAST_STEP_SPLIT (0): every step of this sampler is full");
+    check(given.costliest_first == 0, "options.costliest_first", given.costliest_first,
+          "must be 0: the ranks take batches of one bucket together");
+    if (plan_options.separate_by_count > 0) require(plan_options.separate_by, "plan.separate_by");
+    PlanOptions options;
+    with_name("options", "plan", [&] { options = PlanOptions(plan_options, sizes.names()); });
+    return options;
+}
+
 }  // namespace
 
 std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
@@ -186,14 +198,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
             shards.resize(ranks.world_size);
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);
-            check(given.last_step == SAB_LAST_STEP_SPLIT, "options.last_step", given.last_step,
-                  "must be SAB_LAST_STEP_SPLIT (0): every step of this sampler is full");
-            check(given.costliest_first == 0, "options.costliest_first", given.costliest_first,
-                  "must be 0: the ranks take batches of one bucket together");
-            if (plan_options.separate_by_count > 0)
-                require(plan_options.separate_by, "plan.separate_by");
-            with_name("options", "plan",
-                      [&] { options = PlanOptions(plan_options, sizes.names()); });
+            options = checked(given, plan_options, sizes);
             mine.options =
                 hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks);
             check_ids(sizes, plan_options);

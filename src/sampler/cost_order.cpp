@@ -47,7 +47,7 @@ std::vector<uint32_t> CostOrder::sorted_classes() const {
     std::vector<double> keys;
     keys.reserve(classes_.size());
     for (const BatchClass& each : classes_) keys.push_back(each.cost);
-    const std::vector<uint32_t> by_cost = by_descending(keys);
+    std::vector<uint32_t> by_cost = by_descending(keys);
     if (!is_by_length()) return by_cost;
     std::vector<double> groups(classes_.size());  // of nearly equal cost, the costliest is 0
     double top = 0, group = 1;
@@ -183,6 +183,7 @@ void CostOrder::lay_out_steps() {
     }
     for (const uint32_t k : sorted_classes()) add(k, head[k], classes_[k].batches - last[k]);
     std::vector<double> chains;  // whose batches stay together
+    chains.reserve(classes_.size());
     for (const BatchClass& each : classes_) chains.push_back(static_cast<double>(each.chain));
     for (const uint32_t k : by_ascending(chains))
         add(k, classes_[k].batches - last[k], classes_[k].batches);

@@ -113,7 +113,8 @@ private:
 /// numbers. `keeps_order`: as above.
 template <class Make>
 std::unique_ptr<Sequence> mixed_sequence_of(const sab_plan& plan, SamplerKind kind,
-                                            uint64_t fingerprint, Make make, bool keeps_order) {
+                                            uint64_t fingerprint, const Make& make,
+                                            bool keeps_order) {
     const auto of_epoch = [epochs = plan.epochs(), make](uint64_t epoch) {
         MixedPlans::OfEpoch made = epochs->make(epoch);
         return EpochSequence{made.samples, make(std::move(made.plan), made.samples.get())};

@@ -226,7 +226,7 @@ TEST(Exchange, OfOneSize_LetsAllMeetWithTheChanceOfARandomOrder) {
                         160 * std::max(batch.indices[i], batch.indices[k]) +
                         std::min(batch.indices[i], batch.indices[k]))];
         });
-    const double all = 160 * 159 / 2, mean = static_cast<double>(pairs) / all;
+    const double all = 160.0 * 159 / 2, mean = static_cast<double>(pairs) / all;
     double chi = 0;
     for (std::size_t i = 0; i < 160; ++i)
         for (std::size_t k = 0; k < i; ++k) {

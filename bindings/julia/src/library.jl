@@ -191,10 +191,12 @@ function filled(fill, ::Type{T}) where {T<:Raw.Struct}
     return value
 end
 
-# The fields after the first that are numbers; counts as Int.
-function fields(value::T) where {T<:Raw.Struct}
+# The fields after the first that are numbers; counts as Int. Generated: for a tuple of names that is
+# made when it runs, Julia 1.5 compiles for minutes.
+@generated function fields(value::T) where {T<:Raw.Struct}
     names = filter(name -> !(fieldtype(T, name) <: Ptr), fieldnames(T)[2:end])
-    return NamedTuple{names}(map(name -> plain(name, getfield(value, name)), names))
+    values = [:(plain($(QuoteNode(name)), getfield(value, $(QuoteNode(name))))) for name in names]
+    return :(NamedTuple{$names}(($(values...),)))
 end
 plain(name, value) = value isa Integer && name !== :fingerprint ? Int(value) : value
 

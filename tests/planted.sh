@@ -62,6 +62,8 @@ copy=$PWD/build/planted log=$PWD/build/planted.log
 make_copy() { # the checkout as it is, with what is not committed
   [ -d "$copy/.git" ] || git clone --quiet --shared --no-checkout . "$copy"
   git -C "$copy" reset --quiet "$(git rev-parse HEAD)"
+  # What an earlier copy has, and the checkout no longer has, would be compiled, too.
+  find "$copy" -mindepth 1 -maxdepth 1 ! -name .git ! -name build -exec rm -rf {} +
   git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -c | tar -x -C "$copy"
 }
 

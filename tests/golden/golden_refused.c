@@ -39,6 +39,13 @@ static sab_status plan_of(const sab_sizes* sizes, const sab_plan_options* option
     return status;
 }
 
+static sab_status plan_of_three(const sab_plan_options* options) {
+    sab_sizes* sizes = sizes_of(three, 3);
+    const sab_status status = plan_of(sizes, options);
+    sab_sizes_free(sizes);
+    return status;
+}
+
 static sab_status plan_with(const double* limits, size_t count, const int32_t* numbers) {
     sab_budget budgets[2];
     memset(budgets, 0, sizeof budgets);
@@ -94,10 +101,7 @@ static sab_status plan_padding(void) {
     options.budgets = &budget;
     options.budget_count = 1;
     options.padding_target = 1.5;
-    sab_sizes* sizes = sizes_of(three, 3);
-    const sab_status status = plan_of(sizes, &options);
-    sab_sizes_free(sizes);
-    return status;
+    return plan_of_three(&options);
 }
 
 static sab_status plan_nan_size(void) {
@@ -123,10 +127,7 @@ static sab_status plan_none_left(void) {
     options.batch_sizes = &batch_size;
     options.batch_size_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
-    sab_sizes* sizes = sizes_of(three, 3);
-    const sab_status status = plan_of(sizes, &options);
-    sab_sizes_free(sizes);
-    return status;
+    return plan_of_three(&options);
 }
 
 static sab_status plan_tail(void) {
@@ -135,10 +136,7 @@ static sab_status plan_tail(void) {
     options.batch_sizes = &batch_size;
     options.batch_size_count = 1;
     options.tail = SAB_TAIL_DROP;
-    sab_sizes* sizes = sizes_of(three, 3);
-    const sab_status status = plan_of(sizes, &options);
-    sab_sizes_free(sizes);
-    return status;
+    return plan_of_three(&options);
 }
 
 static sab_status plan_array_without_count(void) {
@@ -150,10 +148,7 @@ static sab_status plan_array_without_count(void) {
     options.budgets = &budget;
     options.budget_count = 1;
     options.batch_sizes = &batch_size;
-    sab_sizes* sizes = sizes_of(three, 3);
-    const sab_status status = plan_of(sizes, &options);
-    sab_sizes_free(sizes);
-    return status;
+    return plan_of_three(&options);
 }
 
 static sab_status plan_histogram_threads(void) {

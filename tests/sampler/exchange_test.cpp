@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <sab.h>
 #include "../c/one.h"
+#include "handles.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <random>
 #include <set>
 #include <utility>
@@ -16,20 +16,10 @@
 namespace exchange {  // files are compiled together in unity builds
 namespace {
 
-template <auto free_handle>
-struct Free {
-    template <class Handle>
-    void operator()(Handle* handle) const {
-        free_handle(handle);
-    }
-};
-using Sizes = std::unique_ptr<sab_sizes, Free<sab_sizes_free>>;
-using Plan = std::unique_ptr<sab_plan, Free<sab_plan_free>>;
-using Sampler = std::unique_ptr<sab_sampler, Free<sab_sampler_free>>;
+using handles::Plan;
+using handles::Sampler;
+using handles::Sizes;
 using Lengths = std::vector<double>;
-
-#define ASSERT_DONE(call) ASSERT_EQ(call, SAB_OK) << sab_last_error_message()
-#define EXPECT_DONE(call) EXPECT_EQ(call, SAB_OK) << sab_last_error_message()
 
 /// A plan and what it was made of.
 struct Case {

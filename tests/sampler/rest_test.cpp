@@ -3,29 +3,21 @@
 #include <gtest/gtest.h>
 #include <sab.h>
 #include "../c/one.h"
+#include "handles.h"
 
 #include <algorithm>
-#include <memory>
 #include <random>
 #include <vector>
+
+#include "sizes/columns.h"
 
 namespace rest_of_epochs {  // files are compiled together in unity builds
 namespace {
 
-template <auto free_handle>
-struct Free {
-    template <class Handle>
-    void operator()(Handle* handle) const {
-        free_handle(handle);
-    }
-};
-using Sizes = std::unique_ptr<sab_sizes, Free<sab_sizes_free>>;
-using Plan = std::unique_ptr<sab_plan, Free<sab_plan_free>>;
-using Sampler = std::unique_ptr<sab_sampler, Free<sab_sampler_free>>;
+using handles::Plan;
+using handles::Sampler;
+using handles::Sizes;
 using Bytes = std::vector<unsigned char>;
-
-#define ASSERT_DONE(call) ASSERT_EQ(call, SAB_OK) << sab_last_error_message()
-#define EXPECT_DONE(call) EXPECT_EQ(call, SAB_OK) << sab_last_error_message()
 
 class Random {
 public:

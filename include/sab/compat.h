@@ -63,9 +63,10 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
 /** Greedy batches over an index source that is read while batches are made: one rank, number of
  * batches unknown.
  *
- * The same rule as sab_ordered_sampler_new(). sab_sampler_get_batch_count(),
- * sab_sampler_seek() (except to position 0), sab_sampler_at() and the state functions return
- * SAB_E_UNSUPPORTED.
+ * The same rule as sab_ordered_sampler_new(). A pass whose samples are all over the limit has no
+ * batch, as in the original; sab_sampler_get_skipped() gives the samples that were skipped so far.
+ * sab_sampler_get_batch_count(), sab_sampler_seek() (except to position 0), sab_sampler_at() and
+ * the state functions return SAB_E_UNSUPPORTED.
  *
  * @param source          called by sab_next_batch(), in its thread
  * @param ctx             passed to `source`
@@ -222,7 +223,8 @@ typedef struct sab_bagua_options {
  * in which each rank gets one of nearly equal complexity. The chunks are shuffled by torch's
  * generator, seeded with seed + epoch. The last chunk is filled up with the least complex samples
  * once more, or left out (`drop_last`). All ranks take the same number of steps, so `last_step`
- * matters only when another number of ranks goes on in the middle of an epoch.
+ * matters only when another number of ranks goes on in the middle of an epoch. With `drop_last`, an
+ * epoch of fewer samples than ranks has no batch, as in the original.
  *
  * The batches of an epoch are known when it begins, so there is random access. Keeps 16 bytes a
  * sample. Noise of a range of 2^28 or more is drawn as current versions of torch do; versions up to
@@ -231,7 +233,8 @@ typedef struct sab_bagua_options {
  * With `limit` or `make_batches` it gives the batches of `LoadBalancingDistributedBatchSampler`: of
  * variable size, the same number on each rank. The samples of each rank, assigned as above without
  * `drop_last`, are made into batches. Ranks with fewer batches than others repeat their first ones.
- * With `drop_last` the other ranks leave out their last ones instead. Both follow the original's
+ * With `drop_last` the other ranks leave out their last ones instead; an epoch has no batch if a
+ * rank has none. Both follow the original's
  * documentation. Its code differs in two ways: its `drop_last` leaves out nothing and lengthens the
  * ranks, and a rank that lacks more batches than it has stays short, while here it repeats them
  * several times. Keeps 32 bytes a batch in addition.

@@ -291,9 +291,10 @@ SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t coun
 /** Greedy batches in an order of the caller's: a batch closes before its total would exceed
  * `limit`.
  *
- * A sample over the limit alone is skipped and counted, with a log message. This is the rule of
- * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The constructor finds the batches
- * in one pass and keeps 24 bytes for each.
+ * A sample over the limit alone is skipped and counted, with a log message. If all samples are, the
+ * call is refused. This is the rule of `SizeAwareBatchSampler` of
+ * bionemo-size-aware-batching 1.0.0, which then has no batch. The constructor finds the batches in
+ * one pass and keeps 24 bytes for each.
  *
  * @param indices  order of the samples, copied; NULL: 0, 1, 2, ...
  * @param count    number of `indices`; with NULL indices at most the number of sizes
@@ -302,7 +303,8 @@ SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t coun
  * @param limit    largest total of a batch; finite, at least 0
  * @param options  NULL: one rank. `seed` and `costliest_first` must be 0
  * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
+ * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes, and for samples that are all
+ *     over the limit
  */
 SAB_API sab_status sab_ordered_sampler_new(const int64_t *indices, size_t count,
                                            const sab_sizes *sizes, double limit,

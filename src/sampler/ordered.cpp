@@ -18,6 +18,7 @@ public:
         auto made = std::make_shared<Made>();
         made->indices.assign(indices, indices == nullptr ? nullptr : indices + count);
         Group group{0, 0, 0};
+        double smallest = 0;  // of the samples over the limit
         sizes_.visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i) {
                 const int64_t index = made->at(i);
@@ -27,6 +28,7 @@ public:
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
                 if (size > limit) {
+                    smallest = made->skipped.empty() ? size : std::min(smallest, size);
                     made->skipped.push_back(index);
                     continue;
                 }
@@ -39,6 +41,9 @@ public:
             }
         });
         if (group.count > 0) made->groups.push_back(group);
+        if (made->groups.empty() && count > 0)
+            refuse_argument("limit", limit, "must leave a batch; all ", count,
+                            " samples are over it, also the smallest, ", smallest);
         Hasher hash;
         hash.add(limit);
         hash.add_all(std::span(made->indices));

@@ -185,7 +185,11 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
                  "limit = nan");
     EXPECT_FAILS(sab_ordered_sampler_new(NULL, 6, sizes, -1, NULL, &sampler), SAB_E_ARGUMENT,
                  "limit = -1");
+    EXPECT_FAILS(sab_ordered_sampler_new(order, 3, sizes, 1, NULL, &sampler), SAB_E_ARGUMENT,
+                 "limit = 1: must leave a batch; all 3 samples are over it, also the smallest, 2");
     EXPECT(sampler == NULL);
+    EXPECT_OK(sab_ordered_sampler_new(order, 0, sizes, 1, NULL, &sampler)); /* no sample at all */
+    sab_sampler_free(sampler);
     sab_sizes_free(sizes);
 }
 
@@ -289,7 +293,7 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     int64_t order[SAMPLES];
     for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i * 177 % SAMPLES;
-    for (int32_t most = 0; most <= 200; most += 25) {
+    for (int32_t most = 25; most <= 200; most += 25) {
         sab_sampler *sampler = NULL, *stream = NULL;
         EXPECT_OK(sab_ordered_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
         EXPECT_OK(
@@ -356,6 +360,34 @@ static void Stream_BeginsAgainWithTheEpoch(void) {
     EXPECT_OK(sab_next_batch(stream, &batch));
     EXPECT(batch.indices[0] == 7);
     sab_sampler_free(stream);
+}
+
+static void Stream_OverItsLimit_HasNoBatch(void) {
+    struct source source = {5, -1, 0};
+    sab_sampler *stream = NULL;
+    sab_batch batch = SAB_BATCH_INIT;
+    size_t skipped = 0;
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, &source, NULL, 1, &stream));
+    EXPECT(sab_next_batch(stream, &batch) == SAB_END);
+    EXPECT_OK(sab_sampler_get_skipped(stream, NULL, 0, &skipped));
+    EXPECT(skipped == 5);
+    sab_sampler_free(stream);
+}
+
+static void BaguaSampler_ThatDropsAllSamples_HasNoBatch(void) {
+    const int32_t twos[] = {2, 2};
+    sab_sizes *sizes = sizes_of(twos, 2);
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    sab_sampler *sampler = NULL;
+    uint64_t count = 1;
+    balancing.drop_last = 1;
+    options.world_size = 3;
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
+    EXPECT(count == 0);
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
 }
 
 static void TorchOrder_SaysWhatItCannot(void) {
@@ -890,6 +922,8 @@ int main(void) {
     RUN(SizeAware_GivesTheDocumentedBatches);
     RUN(SizeAware_FollowsTheRuleWrittenOut);
     RUN(Stream_BeginsAgainWithTheEpoch);
+    RUN(Stream_OverItsLimit_HasNoBatch);
+    RUN(BaguaSampler_ThatDropsAllSamples_HasNoBatch);
     RUN(TorchOrder_SaysWhatItCannot);
     RUN(TorchOrder_GoesOnAfterAFailedCallback);
     RUN(LoadBalancing_GivesThePublishedOrder);

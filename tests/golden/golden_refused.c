@@ -220,6 +220,14 @@ static sab_status sampler_costliest(void) {
     return status;
 }
 
+static sab_status sampler_ordered(void) {
+    sab_sizes* sizes = sizes_of(three, 3);
+    sab_sampler* sampler = NULL;
+    const sab_status status = sab_ordered_sampler_new(NULL, 3, sizes, 0.5, NULL, &sampler);
+    sab_sizes_free(sizes);
+    return status;
+}
+
 static sab_status sampler_damaged_state(void) {
     sab_plan* plan = a_plan();
     sab_sampler* sampler = NULL;
@@ -487,6 +495,7 @@ static const struct {
     CALL(sampler_world_size),
     CALL(sampler_micro_batches),
     CALL(sampler_costliest),
+    CALL(sampler_ordered),
     CALL(sampler_damaged_state),
     CALL(sampler_other_state),
     CALL(sizes_callback),

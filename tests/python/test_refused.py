@@ -61,6 +61,7 @@ CALLS = {
     "sampler_world_size": lambda: sab.BucketSampler(a_plan(), world_size=1 << 33),
     "sampler_micro_batches": lambda: sab.BucketSampler(a_plan(), micro_batches=1 << 21),
     "sampler_costliest": lambda: a_plan().costliest_batches(0),
+    "sampler_ordered": lambda: sab.OrderedSampler(None, THREE, budget=0.5),
     "sampler_damaged_state": lambda: sab.BucketSampler(a_plan()).load_state_dict(
         {"state": b"nothing"}
     ),

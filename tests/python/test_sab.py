@@ -438,16 +438,31 @@ def test_size_aware_follows_the_greedy_rule(sizes, maximum):
             batch = []
         batch.append(index)
     expected += [batch] if batch else []
-    sampler = sab.OrderedSampler(None, np.array(sizes, np.int64), budget=maximum)
-    assert walk(sampler) == expected and len(sampler) == len(expected)
     stream = sab.BionemoSizeAwareStream(range(len(sizes)), sizes, budget=maximum)
     assert walk(stream) == expected == walk(stream)
+    if sizes and not expected:
+        with pytest.raises(ValueError, match=f"^budget = {maximum}: must leave a batch"):
+            sab.OrderedSampler(None, sizes, budget=maximum)
+        return
+    sampler = sab.OrderedSampler(None, np.array(sizes, np.int64), budget=maximum)
+    assert walk(sampler) == expected and len(sampler) == len(expected)
     assert sampler.skipped_count == sum(size > maximum for size in sizes)
 
 
 def test_size_aware_warns_of_skipped_samples():
     with pytest.warns(sab.SkippedWarning, match="2 of 4 samples are over budget"):
         assert walk(sab.OrderedSampler(None, [1, 9, 2, 8], budget=4)) == [[0, 2]]
+
+
+def test_size_aware_samplers_of_which_nothing_is_left():
+    with pytest.raises(ValueError) as caught:
+        sab.OrderedSampler([2, 1], [1, 9, 8], budget=4)
+    rule = "must leave a batch; all 2 samples are over it, also the smallest, 8"
+    assert str(caught.value) == f"budget = 4: {rule}"
+    stream = sab.BionemoSizeAwareStream([2, 1], [1, 9, 8], budget=4)
+    for walk_of in (iter, iter, sab.BionemoSizeAwareStream.batches, sab.Sampler.blocks):
+        with pytest.warns(sab.SkippedWarning, match="2 of 2 samples are over budget"):
+            assert list(walk_of(stream)) == []
 
 
 def test_stream_source_that_fails_can_go_on():

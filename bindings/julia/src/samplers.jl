@@ -456,7 +456,7 @@ const OrderedSampler = Sampler{:OrderedSampler}
                      last_step = :split, micro_batches = 1)
 
 Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
-would exceed `budget`. Samples larger than that are left out.
+would exceed `budget`. Samples larger than that are left out; it is an error if all are.
 """
 function OrderedSampler(sizes, budget::Real; indices = nothing, given...)
     sizes = Sizes(sizes)
@@ -480,7 +480,8 @@ const BionemoSizeAwareStream = Sampler{:BionemoSizeAwareStream}
 """
     BionemoSizeAwareStream(source, budget)
 
-Greedy batches as of a [`OrderedSampler`](@ref), of samples from a function.
+Greedy batches as of a [`OrderedSampler`](@ref), of samples from a function. A pass whose samples are
+all larger than the budget has no batch; see [`skipped`](@ref).
 `source(epoch, position)` returns `(index, size)`, or `nothing` at the end. `position` is 0 at the
 beginning of an epoch, then one more at each call. One rank; no random access, no state.
 """

@@ -27,6 +27,7 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         "sampler_world_size" => () -> SAB.BucketSampler(plan; world_size = 1 << 33),
         "sampler_micro_batches" => () -> SAB.BucketSampler(plan; micro_batches = 1 << 21),
         "sampler_costliest" => () -> SAB.costliest_batches(plan, 0),
+        "sampler_ordered" => () -> SAB.OrderedSampler(three, 0.5),
         "sampler_damaged_state" => () -> SAB.restore!(SAB.BucketSampler(plan), Vector{UInt8}("nothing")),
         "sampler_other_state" => () -> SAB.restore!(SAB.BucketSampler(plan; seed = 5), SAB.state(SAB.BucketSampler(plan))),
         "sizes_callback" => () -> SAB.Sizes(index -> throw(KeyError(index)), 3),

@@ -213,7 +213,7 @@ class BaguaSampler(RandomAccessSampler):
         shuffle: the steps in another order each epoch, or by complexity.
         seed: the same on all ranks.
         drop_last: leave out the samples that do not fill the last step, instead of filling it with
-            the least complex ones.
+            the least complex ones. Fewer samples than ranks are then no batch, as in Bagua.
         random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of
             the range of complexities.
         batch_size: successive samples of the rank in a batch.

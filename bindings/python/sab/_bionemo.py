@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import integer, iterable, kind_of, real, whole
-from sab._native import Calls, check, ffi, lib, unpicklable
+from sab._batch import Batch, Block
+from sab._native import Calls, check, ffi, lib, unpicklable, warn_of_skipped
 from sab._sampler import Output, Sampler
 from sab._sizes import SizesLike, as_sizes
+from sab._walk import Walk
 
 __all__ = ["BionemoSizeAwareStream", "create_buckets"]
 
@@ -27,6 +29,9 @@ class SupportsIndex(Protocol[Element_co]):
 class BionemoSizeAwareStream(Sampler):
     """:class:`sab.OrderedSampler` over any iterable of indices, which is iterated anew for each
     pass, on one rank, of unknown length.
+
+    A pass that skipped samples over the budget ends with a SkippedWarning, also if no batch is
+    left, as BioNeMo's sampler does.
 
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
@@ -55,6 +60,7 @@ class BionemoSizeAwareStream(Sampler):
         size_of: Callable[[int], float] = size if callable(size) else size.__getitem__
         iterable("indices", indices)
         walk: Iterator[int] = iter(())
+        self._seen = 0  # the samples of the pass that ended last
         pending: int | None = None  # an index whose size is still owed, since the function raised
         asked = -1
 
@@ -66,6 +72,7 @@ class BionemoSizeAwareStream(Sampler):
             if pending is None:
                 pending = next(walk, None)
             if pending is None:
+                self._seen = position
                 return None
             index = integer("an index", pending)
             given = (index, real(f"size({index})", size_of(index)))
@@ -83,6 +90,14 @@ class BionemoSizeAwareStream(Sampler):
             real("budget", budget),
             calls=self._calls,
         )
+
+    def _walk(self, walk: Walk) -> Iterator[Batch]:
+        yield from super()._walk(walk)
+        warn_of_skipped(self.skipped_count, self._seen, "over budget")
+
+    def _walk_many(self, walk: Walk, most: int) -> Iterator[Block]:
+        yield from super()._walk_many(walk, most)
+        warn_of_skipped(self.skipped_count, self._seen, "over budget")
 
 
 def create_buckets(

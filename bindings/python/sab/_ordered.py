@@ -18,7 +18,9 @@ class OrderedSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``, an order of your own: a batch closes before its
     total would exceed ``budget``. The rule is that of BioNeMo's ``SizeAwareBatchSampler``.
 
-    A sample over the budget alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
+    A sample over the budget alone is skipped with a SkippedWarning (see :attr:`skipped_count`). If
+    all samples are, ValueError is raised.
+
     For indices that are read while batches are made, or sizes from a function, see
     :class:`sab.BionemoSizeAwareStream`.
 

@@ -94,7 +94,7 @@ impl BaguaOptions {
         /// Whether the steps come in another order each epoch, or by complexity.
         shuffle(wanted: bool) => no_shuffle = i32::from(!wanted);
         /// Whether samples (or batches) that not all ranks have are left out, instead of repeating
-        /// some.
+        /// some. Where a rank has none, the epoch has no batch, as in Bagua.
         drop_last(wanted: bool) => drop_last = i32::from(wanted);
         /// Noise added to the complexities before they are sorted, as a share of their range, from
         /// 0 to 1.
@@ -208,7 +208,8 @@ impl<'a> Sampler<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a budget, an option, an index or a size that breaks a rule.
+    /// [`Error::Argument`] for a budget, an option, an index or a size that breaks a rule, and for
+    /// samples that are all over the budget.
     pub fn ordered(
         indices: Option<&[i64]>,
         sizes: &Sizes<'a>,
@@ -224,7 +225,8 @@ impl<'a> Sampler<'a> {
     /// `source(epoch, position)` gives an index, any number, and its size, finite and at least 0;
     /// `None` at the end. The position is 0 when the epoch begins (again), then one more each time.
     /// When the closure fails, the batch under way is kept, and the next call goes on with the
-    /// sample that failed. `budget` is finite and at least 0.
+    /// sample that failed. `budget` is finite and at least 0. A pass whose samples are all over the
+    /// budget has no batch; see [`skipped_count`](Self::skipped_count).
     ///
     /// ```
     /// use libsab::Sampler;

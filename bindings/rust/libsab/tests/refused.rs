@@ -93,6 +93,7 @@ fn of_sampler(name: &str) -> Refusal {
         "world_size" => sampler(&of().world_size(1 << 33)),
         "micro_batches" => sampler(&of().micro_batches(1 << 21)),
         "costliest" => Sampler::costliest(&a_plan(), 0).map(drop),
+        "ordered" => Sampler::ordered(None, &three(), 0.5, &of()).map(drop),
         "damaged_state" => Sampler::bucket(&a_plan(), &of())?.restore(b"nothing"),
         "other_state" => {
             let state = Sampler::bucket(&a_plan(), &of())?.state()?;

@@ -137,7 +137,8 @@ def size_aware_batching(
 
 
 class SizeAwareBatchSampler(TorchSampler[list[int]]):
-    """Batches of a sampler's indices whose sizes sum up to at most ``max_total_size``.
+    """Batches of a sampler's indices whose sizes sum up to at most ``max_total_size``. If all
+    elements are over it, there is no batch; only ``warn_logger`` says so.
 
     Args:
         sampler: the indices, a torch Sampler or another iterable.

@@ -1510,6 +1510,57 @@ def test_datasets_that_were_begun_before_their_workers():
     assert sorted(x for part in three for x in part if x != []) == list(range(7, 40))
 
 
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_a_state_that_running_workers_do_not_get_is_not_lost_silently(context):
+    torch_data = pytest.importorskip("torch.utils.data")
+    import sab.torch
+
+    def loader_of(dataset, **options):
+        return torch_data.DataLoader(
+            dataset, batch_size=None, num_workers=1, multiprocessing_context=context, **options
+        )
+
+    begun = sab.torch.StreamDataset(numbers(20))
+    assert list(itertools.islice(begun, 15)) == list(range(15))
+    state = begun.state_dict()
+    dataset = sab.torch.StreamDataset(numbers(20))
+    loader = loader_of(dataset)
+    walk = iter(loader)
+    assert next(walk) == 0
+    with pytest.warns(UserWarning, match="the pass under way goes on where it is") as caught:
+        dataset.load_state_dict(state)
+    assert caught[0].filename == __file__
+    assert list(walk) == list(range(1, 20))
+    assert list(loader) == list(range(15, 20))
+
+    dataset = sab.torch.StreamDataset(numbers(20))
+    loader = loader_of(dataset, persistent_workers=True)
+    assert list(loader) == list(range(20))
+    with pytest.raises(RuntimeError, match="after persistent workers of a DataLoader have started"):
+        dataset.load_state_dict(state)
+    del loader
+    dataset.load_state_dict(state)
+    assert list(loader_of(dataset)) == list(range(15, 20))
+
+
+def test_a_worker_takes_a_state_itself():
+    torch_data = pytest.importorskip("torch.utils.data")
+    import sab.torch
+
+    begun = sab.torch.StreamDataset(numbers(20))
+    assert list(itertools.islice(begun, 15)) == list(range(15))
+    state = begun.state_dict()
+    loader = torch_data.DataLoader(
+        sab.torch.StreamDataset(numbers(20)),
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context="fork",  # the worker has a copy of the loader
+        persistent_workers=True,
+        worker_init_fn=lambda worker: torch_data.get_worker_info().dataset.load_state_dict(state),
+    )
+    assert list(loader) == list(range(15, 20))
+
+
 def test_subclasses_of_infinibatchs_iterators_keep_what_they_override():
     from sab.compat.infinibatch import iterators as I
 

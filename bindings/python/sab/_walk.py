@@ -66,15 +66,18 @@ class Walk:
         return waiting + (0 if self.is_exact else len(self.fetched))
 
 
+def fetching_kinds() -> tuple[type[Any], ...]:
+    """Those of the loaders that fetch ahead whose packages are imported."""
+    return tuple(
+        getattr(sys.modules[name], kind) for name, kind in _AHEAD.items() if name in sys.modules
+    )
+
+
 def _fetching_loaders() -> list[Any]:
     """The loaders that begin a pass, and fetch batches ahead of training: iterators of torch's and
     torchdata's loaders with workers, and the loaders of accelerate, which fetch one.
     """
-    kinds = {
-        id(vars(sys.modules[name])): getattr(sys.modules[name], kind)
-        for name, kind in _AHEAD.items()
-        if name in sys.modules
-    }
+    kinds = {id(vars(sys.modules[kind.__module__])): kind for kind in fetching_kinds()}
     found: list[Any] = []
     frame: FrameType | None = sys._getframe(1) if kinds else None
     while frame is not None:

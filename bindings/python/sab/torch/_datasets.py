@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch.utils.data import IterableDataset
 
 from sab._display import one_line
 from sab._streams import Stream
+from sab._walk import fetching_kinds
 
 __all__ = ["StreamDataset"]
 
@@ -69,6 +72,20 @@ class _Records:
         self._stream.load_state_dict(state_dict)
 
 
+def _pools_of(dataset: object) -> list[Any]:
+    """The iterators of loaders whose workers run a copy of this dataset. Nothing else knows them:
+    torch tells a dataset nothing when it starts workers.
+    """
+    kinds = fetching_kinds()
+    return [
+        each
+        for each in gc.get_objects()
+        if issubclass(type(each), kinds)
+        and getattr(each, "_dataset", None) is dataset
+        and not getattr(each, "_shutdown", True)
+    ]
+
+
 class StreamDataset(IterableDataset[Any]):
     """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream),
     batch_size=None)`` for a stream of batches.
@@ -85,7 +102,8 @@ class StreamDataset(IterableDataset[Any]):
 
     ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as
     StatefulDataLoader does for each; a state goes from any number of ranks and workers to any
-    other. Where the dataset has begun in this process, workers go on from there. A loader without
+    other. Where the dataset has begun in this process, workers go on from there. Load a state
+    before workers start: :meth:`load_state_dict` refuses it later, or warns. A loader without
     persistent workers begins again each epoch: keep them for a stream that goes on for ever.
     """
 
@@ -137,8 +155,26 @@ class StreamDataset(IterableDataset[Any]):
         return self._run().state_dict()  # type: ignore[no-any-return]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on there."""
-        if self._running is None and _torch.get_worker_info() is None:
+        """Goes on there. Workers of a loader that run already do not get the state: a pass that is
+        under way goes on where it is, with a UserWarning, and the next pass begins at the state.
+
+        Raises:
+            RuntimeError: persistent workers run already, which also make the next pass.
+        """
+        is_worker = _torch.get_worker_info() is not None
+        for pool in () if is_worker else _pools_of(self):
+            if pool._persistent_workers:
+                raise RuntimeError(
+                    "load_state_dict() after persistent workers of a DataLoader have started: they "
+                    "have a copy of the dataset; load the state before the first pass over the "
+                    "loader, or make another loader"
+                )
+            warnings.warn(
+                "load_state_dict() while workers of a DataLoader run: the pass under way goes on "
+                "where it is; begin another pass over the loader",
+                stacklevel=2,
+            )
+        if self._running is None and not is_worker:
             self._loaded = state_dict  # the worker that will run it is not there yet
         else:
             self._run().load_state_dict(state_dict)

@@ -89,9 +89,9 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
 /** Sets a callback that reports the progress of long calls and may cancel them, while a window is
  * read or a thread is waited for. Without this call a stream uses the callbacks of its sources.
  *
- * Only this callback can stop a call that reads a source without an end and skips all of its
- * records (SAB_OVERSIZE_SKIP) or all files because they cannot be read (SAB_ON_ERROR_SKIP). It can
- * also stop a restore that reads many records again.
+ * Only this callback can stop a call that reads a source without an end and skips all files because
+ * they cannot be read (SAB_ON_ERROR_SKIP), or whose selection is empty. It can also stop a restore
+ * that reads many records again.
  *
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
@@ -637,8 +637,9 @@ typedef struct sab_readahead_stream_options {
     void (*release)(void *ctx);
     /** policy for a record that alone exceeds a budget. SAB_OVERSIZE_ERROR (default):
      * sab_stream_next() returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record
-     * is skipped and counted by sab_stream_get_skipped_count(). SAB_OVERSIZE_SINGLE: the record is
-     * a batch alone, over the budget */
+     * is skipped and counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a
+     * row sab_stream_next() returns SAB_E_ARGUMENT. SAB_OVERSIZE_SINGLE: the record is a batch
+     * alone, over the budget */
     sab_oversize oversize;
     /** several sizes a record: sets one number a column, each finite and not negative. Called once
      *  for each record that is read; the `size` of the record is not used. Not with `batch_size_fn`
@@ -679,7 +680,8 @@ typedef struct sab_pack_stream_options {
     uint64_t seed;         /**< of the shuffles */
     /** policy for a record larger than a capacity. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
-     *  counted by sab_stream_get_skipped_count() */
+     *  counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a row
+     *  sab_stream_next() returns SAB_E_ARGUMENT */
     sab_oversize oversize;
     /** several sizes a record: sets one whole number a column. Called once for each record that is
      *  read; the `size` of the record is not used. NULL: one size */

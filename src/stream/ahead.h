@@ -55,7 +55,7 @@ private:
 
 /// The largest size of a record, and what becomes of larger ones.
 struct RecordLimit {
-    /// Below 0: records have several sizes, and excess() knows their limits.
+    /// Below 0: records have several sizes, and is_over() knows their limits.
     double most = std::numeric_limits<double>::infinity();
     sab_oversize oversize = SAB_OVERSIZE_ERROR;
     std::string_view option;   ///< of `most`, for messages
@@ -152,14 +152,15 @@ protected:
 
     /// How a record is too large.
     struct Excess {
-        std::string size;   ///< of the record
-        std::string limit;  ///< that it exceeds
+        std::string size;  ///< of the record
+        NamedValue limit;  ///< that it exceeds
     };
-    /// Of one of items_.
-    virtual std::optional<Excess> excess(std::size_t item) const {
-        const double size = items_[item].view.size;
-        if (!(size > limit_.most)) return std::nullopt;
-        return Excess{text("size ", size), text(limit_.option, " = ", limit_.most)};
+    /// Whether one of items_ is too large.
+    virtual bool is_over(std::size_t item) const { return items_[item].view.size > limit_.most; }
+    /// Of one that is.
+    virtual Excess excess(std::size_t item) const {
+        return {text("size ", items_[item].view.size),
+                {std::string(limit_.option), text(limit_.most)}};
     }
 
     /// Parts are given in the order in which they were made, or shuffled.
@@ -179,6 +180,7 @@ protected:
 private:
     static constexpr uint64_t most_windows = 8;
     static constexpr uint64_t most_at_once = 256;  ///< records; those behind a skipped one move up
+    static constexpr uint64_t most_skipped = 10'000'000;  ///< records in a row
 
     /// Reads until there is a part that was not given. False at the end.
     bool find_part() {
@@ -240,26 +242,39 @@ private:
     /// Leaves out or refuses the records that are too large, of those that were taken last. One
     /// that is refused stays, so that the next call refuses it again.
     void check_sizes() {
-        while (checked_ < items_.size())
-            if (!(items_[checked_].view.size > limit_.most) || !check_size()) ++checked_;
+        while (checked_ < items_.size()) {
+            if (items_[checked_].view.size > limit_.most && check_size()) continue;
+            ++checked_;
+            skipped_in_row_ = 0;
+        }
     }
     /// Whether a record was left out.
     bool check_size() {
         const uint64_t number = taken_ - (items_.size() - checked_);
         sizes_.measure(items_, checked_, number);
-        const std::optional<Excess> over = excess(checked_);
-        if (!over) return false;
-        const std::string record = text("record ", number, " of ", over->size);
-        if (limit_.oversize == SAB_OVERSIZE_ERROR)
-            refuse_argument(named("record ", number), no_value, "has ", over->size,
-                            ": must be at most ", over->limit, ". Set options.oversize to ",
-                            limit_.choices, ", or use a larger one");
+        if (!is_over(checked_)) return false;
+        const bool is_first = skipped_ == 0, is_last = skipped_in_row_ + 1 == most_skipped;
+        if (limit_.oversize == SAB_OVERSIZE_ERROR) refuse_record(number, excess(checked_));
+        const Excess over = is_first || is_last ? excess(checked_) : Excess{};
         items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(checked_));
         sizes_.resize(checked_);
-        if (skipped_++ == 0)
-            log(SAB_LOG_WARNING, "skipped ", std::string_view(record), ": over ", over->limit,
-                "; others are only counted");
+        ++skipped_;
+        ++skipped_in_row_;
+        if (is_first)
+            log(SAB_LOG_WARNING, "skipped record ", number, " of ", over.size, ": over ",
+                over.limit.name, " = ", over.limit.value, "; others are only counted");
+        if (is_last) {
+            skipped_in_row_ = 0;  // for the next call
+            refuse_argument(over.limit, "must leave a record; ", most_skipped,
+                            " in a row are over it, the last one is record ", number, " of ",
+                            over.size);
+        }
         return true;
+    }
+    [[noreturn]] void refuse_record(uint64_t number, const Excess& over) const {
+        refuse_argument(named("record ", number), no_value, "has ", over.size, ": must be at most ",
+                        over.limit.name, " = ", over.limit.value, ". Set options.oversize to ",
+                        limit_.choices, ", or use a larger one");
     }
 
     /// Moves what is carried over to the front of items_, and takes the rest away.
@@ -279,6 +294,7 @@ private:
     uint64_t taken_ = 0;         ///< records of the source, since its beginning
     uint64_t taken_before_ = 0;  ///< of them, before the window of before_
     uint64_t skipped_ = 0;
+    uint64_t skipped_in_row_ = 0;
     std::size_t given_ = 0;  ///< of order_
     /// items of the window that is read: those carried over, and as many as it reads
     uint64_t wanted_ = 0;

@@ -65,18 +65,14 @@ public:
             }
         }
     }
-    /// What a record costs alone, and the limit that it exceeds.
-    struct Excess {
-        double cost;
-        std::string limit;
-    };
-    std::optional<Excess> excess(std::span<const double> sizes) const {
-        for (std::size_t i = 0; i < budgets_.size(); ++i) {
-            const double limit = budgets_[i].limit, cost = budgets_[i].cost(1, sizes);
-            if (!(cost > limit)) continue;
-            return Excess{cost, text("options.budgets[", i, "].limit = ", limit)};
-        }
-        return std::nullopt;
+    /// The first budget that a record exceeds alone; their number if it exceeds none.
+    std::size_t exceeded(std::span<const double> sizes) const {
+        return static_cast<std::size_t>(std::ranges::find_if(budgets_,
+                                                             [&](const Budget& budget) {
+                                                                 return budget.cost(1, sizes) >
+                                                                        budget.limit;
+                                                             }) -
+                                        budgets_.begin());
     }
 
 private:
@@ -117,13 +113,16 @@ private:
         uint32_t size() const { return end - begin; }
     };
 
-    std::optional<Excess> excess(std::size_t item) const override {
-        if (options_.oversize == SAB_OVERSIZE_SINGLE) return std::nullopt;
+    bool is_over(std::size_t item) const override {
+        return options_.oversize != SAB_OVERSIZE_SINGLE &&
+               budgets_->exceeded(sizes_.of(item)) < budgets_->budgets().size();
+    }
+    Excess excess(std::size_t item) const override {
         const std::span<const double> sizes = sizes_.of(item);
-        std::optional<KeptBudgets::Excess> over = budgets_->excess(sizes);
-        if (!over) return std::nullopt;
-        return Excess{text("sizes ", lengths_text(sizes), " and cost ", over->cost),
-                      std::move(over->limit)};
+        const std::size_t i = budgets_->exceeded(sizes);
+        const Budget& budget = budgets_->budgets()[i];
+        return {text("sizes ", lengths_text(sizes), " and cost ", budget.cost(1, sizes)),
+                {text("options.budgets[", i, "].limit"), text(budget.limit)}};
     }
 
     bool arrange(bool must_use_all) override {
@@ -236,13 +235,20 @@ public:
     }
 
 private:
-    std::optional<Excess> excess(std::size_t item) const override {
+    bool is_over(std::size_t item) const override {
+        return exceeded(sizes_.of(item)) < capacities_.size();
+    }
+    Excess excess(std::size_t item) const override {
         const std::span<const double> sizes = sizes_.of(item);
-        for (std::size_t j = 0; j < sizes.size(); ++j)
-            if (sizes[j] > static_cast<double>(capacities_[j]))
-                return Excess{text("sizes ", lengths_text(sizes)),
-                              text("options.capacities[", j, "] = ", capacities_[j])};
-        return std::nullopt;
+        const std::size_t j = exceeded(sizes);
+        return {text("sizes ", lengths_text(sizes)),
+                {text("options.capacities[", j, "]"), text(capacities_[j])}};
+    }
+    /// The first capacity that a record exceeds; their number if it exceeds none.
+    std::size_t exceeded(std::span<const double> sizes) const {
+        std::size_t j = 0;
+        while (j < sizes.size() && sizes[j] <= static_cast<double>(capacities_[j])) ++j;
+        return j;
     }
 
     /// The samples that no row was begun for wait for the next window, as many as a row is chosen

@@ -346,7 +346,8 @@ public:
         : ObjectStage(std::move(context), std::move(objects)), select_(select) {}
 
     bool next(Record& record) override {
-        for (;;) {
+        for (uint64_t turns = 1;; ++turns) {
+            if (turns % 4096 == 0) report_progress(0, 0);
             if (opened_ == nullptr && !open()) return false;
             if (opened_->impl.stream != nullptr && opened_->impl.stream->next(record)) return true;
             close();

@@ -834,6 +834,44 @@ static void Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels(void) {
         }
 }
 
+static void Oversize_OfAllRecordsOfASourceWithoutAnEnd_IsRefused(void) {
+    sab_list_stream_options endless = permuting(1, 0, 1);
+    for (enum window window = READAHEAD; window <= PACK; window += PACK - READAHEAD) {
+        sab_record large = {SAB_RECORD_BYTES, 9, "a", 1}, record = {0};
+        sab_stream *stream = NULL;
+        EXPECT_OK(sab_list_stream_new(&large, 1, &endless, &stream));
+        stream = limited_stream(stream, window, SAB_OVERSIZE_SKIP);
+        EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                     ": must leave a record; 10000000 in a row are over it, the last one is record "
+                     "9999999 of size 9");
+        EXPECT(strcmp(sab_last_error_argument(),
+                      window == PACK ? "options.capacities[0]" : "options.budgets[0].limit") == 0);
+        EXPECT(strcmp(sab_last_error_value(), "5") == 0);
+        uint64_t skipped = 0;
+        EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
+        EXPECT(skipped == 10000000);
+        sab_stream_free(stream);
+    }
+}
+
+static int32_t select_nothing(void *ctx, const sab_record *record, sab_stream **made) {
+    (void)ctx, (void)record, (void)made;
+    return 0;
+}
+
+static void Progress_OfASelectionOfNothing_Cancels(void) {
+    int calls = 0;
+    sab_list_stream_options endless = permuting(1, 0, 1);
+    sab_stream *stream = NULL;
+    sab_record record = {0};
+    EXPECT_OK(
+        sab_select_stream_new(numbers(3, 0, &endless), select_nothing, NULL, NULL, NULL, &stream));
+    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
+    EXPECT(calls == 3);
+    sab_stream_free(stream);
+}
+
 static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
     int calls = 0;
     sab_list_stream_options endless = permuting(1, 0, 1);
@@ -1449,6 +1487,8 @@ int main(void) {
     RUN(Oversize_IsNamedAfterARestore);
     RUN(Progress_OfALongWindow_Cancels);
     RUN(Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels);
+    RUN(Oversize_OfAllRecordsOfASourceWithoutAnEnd_IsRefused);
+    RUN(Progress_OfASelectionOfNothing_Cancels);
     RUN(Progress_OfFilesThatAreAllSkipped_Cancels);
     RUN(Progress_OfSeveralSources_IsKept);
     RUN(Progress_ThatSetsAnother_IsTheLastOfTheCall);

@@ -765,9 +765,12 @@ def test_ctrl_c_comes_through_a_wait_and_a_long_window():
         while True:
             yield 1
 
+    ones = Stream.from_items([1], infinite=True)
     for stream in (
         Stream.from_iterable(stuck).prefetch(5),
         Stream.from_iterable(endless).block_shuffle(1 << 31),
+        ones.select_many("".__mul__),  # no Python between the empty texts
+        ones.readahead(budget=0.5, key=float, oversize="skip"),
     ):
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()

@@ -552,7 +552,7 @@ end
 Batches of records of similar size: a window is read, sorted, cut and shuffled. `budget`: count ×
 largest size. `batch_size`: a number, or a function of the largest record. Records with different
 `boundary_key(record)` never share a batch. `oversize`: how records larger than the budget are
-treated: `:error`, `:skip` or `:single` (a batch of each). [`size_stream`](@ref) sets the sizes.
+treated: `:error`, `:skip` (10,000,000 in a row are an error) or `:single` (a batch of each). [`size_stream`](@ref) sets the sizes.
 
 `key = (source = f, target = g)`: functions that give the sizes of a record, one for each column.
 `budget` is then as for [`Plan`](@ref), with no function as a cost: of a number the cost is count ×
@@ -568,7 +568,7 @@ end
                 oversize = :error, key)
 
 Vectors of records whose sizes sum to nearly `capacity`. `oversize = :skip` leaves out larger
-records, which are an error by default.
+records, which are an error by default; so are 10,000,000 in a row that are left out.
 
 `key = (source = f, target = g)`: functions that give the sizes of a record, whole numbers, one for
 each column. `capacity` then has a number for each of them: `(source = 512, target = 256)`.

@@ -488,7 +488,8 @@ class Stream:
                 ``boundary_key``.
             seed: of the shuffles.
             oversize: records larger than the budget: ``"error"`` refuses them, ``"skip"`` leaves
-                them out, ``"single"`` makes a batch of each.
+                them out, and raises ValueError after 10,000,000 in a row; ``"single"`` makes a
+                batch of each.
         """
         columns = _check_key(key)
         size = (
@@ -585,8 +586,7 @@ class Stream:
 
     def set_progress(self, progress: bool | Progress | None) -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by
-        returning False or raising. Only this stops a stream that reads a source without an end and
-        skips all of its records, or all files because they cannot be read.
+        returning False or raising. Ctrl-C stops a stream without it.
         """
         if self._pipeline is not None:
             with self._pipeline as pipeline:
@@ -644,7 +644,7 @@ class Stream:
 
     @property
     def skipped(self) -> int:
-        """Files that were left out, by ``on_error="skip"``."""
+        """Files that were left out by ``on_error="skip"``, and records by ``oversize="skip"``."""
         count = ffi.new("uint64_t *")
         check(lib.sab_stream_get_skipped_count(self._opened().handle, count))
         return int(count[0])

@@ -15,9 +15,12 @@ struct DLManagedTensor;
 /* stands in the component's file before the version of LibTorch that it was built for */
 #define SAB_TORCH_BUILT_FOR "SAB_TORCH_BUILT_FOR="
 
-/// Where a function of the table writes why it failed.
+/// Where a function of the table writes why it failed: the message, and its parts.
 struct sab_torch_message {
     char text[512];
+    char argument[128];
+    char value[256];
+    char rule[512];
 };
 
 struct sab_torch_component {

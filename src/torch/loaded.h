@@ -34,7 +34,8 @@ template <class... Parameters, class... Given>
 void call_torch(sab_status (*sab_torch_component::*function)(Parameters...), Given... given) {
     sab_torch_message message{};
     const sab_status status = (torch_component().*function)(given..., &message);
-    if (status != SAB_OK) fail(status, std::string_view(message.text));
+    if (status != SAB_OK)
+        throw Error(status, message.text, 0, {message.argument, message.value, message.rule});
 }
 
 void* open_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,

@@ -35,6 +35,17 @@ at::Tensor gradient(const at::Tensor& loss, const at::Tensor& of, bool create_gr
     return torch::autograd::grad({loss}, {of}, {}, true, create_graph, true).at(0);
 }
 
+/// The parts of the last error make its message.
+void expect_parts() {
+    const std::string argument = sab_last_error_argument(), value = sab_last_error_value(),
+                      rule = sab_last_error_rule(), message = sab_last_error_message();
+    EXPECT_TRUE(!argument.empty() && !rule.empty()) << message;
+    EXPECT_TRUE(message == argument + ": " + rule ||
+                message == argument + " = " + value + ": " + rule ||
+                message == argument + " = \"" + value + "\": " + rule)
+        << message;
+}
+
 /// Expects a call of sab to be refused with all the words in the message.
 template <class Call>
 void expect_refused(Call&& call, std::initializer_list<const char*> words) {
@@ -43,6 +54,7 @@ void expect_refused(Call&& call, std::initializer_list<const char*> words) {
         FAIL() << "not refused";
     } catch (const sab::Error& error) {
         EXPECT_EQ(error.status(), SAB_E_ARGUMENT);
+        expect_parts();
         for (const char* word : words)
             EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
                 << error.what() << " lacks " << word;
@@ -353,9 +365,9 @@ TEST_F(Collections, WrongUse_IsRefusedWithItsReason) {
     expect_refused([&] { sab::Collection(two, "(L_a, 3)"); }, {"B exactly once"});
     expect_refused([&] { sab::Collection(two, "(B, L_a, x)"); }, {"\"x\""});
     expect_refused([&] { sab::Collection(two, "(B, L_a, 4)"); },
-                   {"sample 0", "size 3", "must be 4"});
+                   {"leaves[0].tensors[0]: has size 3", "must be 4"});
     expect_refused([&] { sab::Collection(two, "(B, M_a, 3)"); },
-                   {"sample 1", "size 4", "must be 2"});
+                   {"leaves[0].tensors[1]: has size 4", "must be 2"});
     expect_refused([&] { sab::Collection(two, "(B, L_a)"); }, {"shape (2, 3)", "1 dimensions"});
     expect_refused([&] { sab::Collection(Tensors{two[0], two[1].to(at::kDouble)}, "(B, L_a, 3)"); },
                    {"tensors[1]", "dtype Double"});
@@ -380,12 +392,13 @@ TEST_F(Collections, WrongUse_IsRefusedWithItsReason) {
     const auto give = [&](const at::Tensor& tensor, const char* signature) {
         return [=] { grouped.apply([&](const IValue&) { return tensor; }, signature); };
     };
-    expect_refused(give(at::rand({2, 3}), "(B, 3)"),
-                   {"group 0", "size 2 along B", "must be the number of its samples, 1"});
+    expect_refused(
+        give(at::rand({2, 3}), "(B, 3)"),
+        {"tensors[0]: has size 2 along B", "must be the number of samples of its group, 1"});
     expect_refused(give(at::rand({1, 3}), "(B, L_c)"), {"no length \"c\""});
     expect_refused(give(at::rand({1, 3}), "(B, L_a)"),
-                   {"group 1", "size 3 along L_a", "such as 4 of sample 1"});
-    expect_refused(give(at::rand({1}), "(B, L_a)"), {"group 0", "2 dimensions"});
+                   {"tensors[1]: has size 3 along L_a", "such as 4 of sample 1"});
+    expect_refused(give(at::rand({1}), "(B, L_a)"), {"tensors[0]: has shape (1)", "2 dimensions"});
 }
 
 sab_torch_tensor* native(at::Tensor& tensor) {
@@ -407,6 +420,7 @@ TEST_F(Collections, Tensors_AreLetGoOf_AndRefusedOnesNotKept) {
         EXPECT_EQ(sab_torch_collection_new(leaves, 2, 3, &collection), SAB_E_ARGUMENT);
         EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos)
             << sab_last_error_message();
+        expect_parts();
         EXPECT_EQ(sample.use_count(), 1u);
     };
     for (const char* path : {"x", "", "x/y", "x//"}) {
@@ -423,7 +437,7 @@ TEST_F(Collections, Tensors_AreLetGoOf_AndRefusedOnesNotKept) {
     refused("padding = 7");
     leaves[1].padding = SAB_PADDING_REPEAT;
     given[1] = nullptr;
-    refused("leaves[0].tensors[1] is NULL");
+    refused("leaves[0].tensors[1] = NULL: must be given");
     given[1] = native(other);
     leaves[1].struct_size = 4;
     refused("leaves[1].struct_size = 4");

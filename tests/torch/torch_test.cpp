@@ -361,6 +361,9 @@ TEST_F(Torch, DevicesThatAreNotThere_AreRefusedByName) {
         EXPECT_EQ(status, SAB_E_ARGUMENT) << device;
         EXPECT_NE(std::strstr(sab_last_error_message(), device), nullptr)
             << sab_last_error_message();
+        EXPECT_STREQ(sab_last_error_argument(), "device");
+        EXPECT_NE(std::strstr(sab_last_error_value(), device), nullptr) << sab_last_error_value();
+        EXPECT_STRNE(sab_last_error_rule(), "");
         EXPECT_EQ(probe, nullptr);
     }
 }
@@ -499,8 +502,11 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
 TEST_F(Torch, Store_ThatCannotBeReached) {
     sab_torch_store* store = nullptr;
     EXPECT_EQ(sab_torch_store_new("127.0.0.1", free_port(), 1, 2, 0.5, &store), SAB_E_IO);
-    EXPECT_NE(std::strstr(sab_last_error_message(), "cannot be reached"), nullptr)
+    EXPECT_NE(std::strstr(sab_last_error_message(), "cannot reach the store at \"127.0.0.1:"),
+              nullptr)
         << sab_last_error_message();
+    EXPECT_EQ(std::string(sab_last_error_value()).find("127.0.0.1:"), 0u);
+    EXPECT_STRNE(sab_last_error_rule(), "");
     EXPECT_EQ(store, nullptr);
 }
 

@@ -37,10 +37,7 @@ std::string of(const char* what, std::size_t number) {
     return std::string(what) + "[" + std::to_string(number) + "]";
 }
 
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-    throw Refusal(SAB_E_ARGUMENT, sab::text(parts...));
-}
+using sab::no_value, sab::refuse_argument, sab::Quoted;
 
 std::string shown(at::IntArrayRef sizes) {
     std::string out = "(";
@@ -54,30 +51,30 @@ const at::Tensor& native(const sab_torch_tensor* tensor) {
 }
 
 void check_strided(const at::Tensor& tensor, const std::string& which) {
-    if (!tensor.defined()) refuse(which, " is an undefined tensor");
+    if (!tensor.defined()) refuse_argument(which, no_value, "is an undefined tensor");
     if (tensor.layout() != at::kStrided || tensor.is_quantized())
-        refuse(which, " is sparse or quantized: must be strided, of plain numbers");
+        refuse_argument(which, no_value,
+                        "is sparse or quantized: must be strided, of plain numbers");
 }
 
 std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t count,
                                      const std::string& name) {
-    if (given.tensors == nullptr && count > 0) refuse(name, ".tensors is NULL");
+    if (given.tensors == nullptr && count > 0) sab::refuse_null(name + ".tensors");
     std::vector<at::Tensor> tensors;
     tensors.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
         const auto which = [&] { return name + of(".tensors", i); };
-        if (given.tensors[i] == nullptr) refuse(which(), " is NULL");
+        if (given.tensors[i] == nullptr) sab::refuse_null(which());
         tensors.push_back(native(given.tensors[i]));
         const at::Tensor &tensor = tensors.back(), &first = tensors.front();
         if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized())
             check_strided(tensor, which());
         if (tensor.scalar_type() != first.scalar_type())
-            refuse(which(), " has dtype ", std::string_view(c10::toString(tensor.scalar_type())),
-                   ": must be that of the first, ",
-                   std::string_view(c10::toString(first.scalar_type())));
+            refuse_argument(which(), no_value, "has dtype ", c10::toString(tensor.scalar_type()),
+                            ": must be that of the first, ", c10::toString(first.scalar_type()));
         if (tensor.device() != first.device())
-            refuse(which(), " is on ", tensor.device().str(), ": must be where the first is, on ",
-                   first.device().str());
+            refuse_argument(which(), no_value, "is on ", tensor.device().str(),
+                            ": must be where the first is, on ", first.device().str());
     }
     return tensors;
 }
@@ -86,8 +83,8 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
     Rule rule;
     rule.padding = given.padding;
     if (given.padding != SAB_PADDING_CONSTANT && given.padding != SAB_PADDING_REPEAT)
-        refuse(name, ".padding = ", given.padding,
-               ": must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
+        refuse_argument(name + ".padding", given.padding,
+                        "must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
     if (leaf.tensors.empty()) return rule;
     const at::Tensor& like = leaf.tensors[0];
     if (given.value_tensor == nullptr) {
@@ -96,22 +93,22 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
             const at::Tensor probe = at::full({}, given.value, at::TensorOptions(at::kDouble));
             if (!std::isfinite(given.value) ||
                 probe.to(like.scalar_type()).to(at::kDouble).item<double>() != given.value)
-                refuse(name, ".value = ", given.value, ": cannot be a number of dtype ",
-                       std::string_view(c10::toString(like.scalar_type())));
+                refuse_argument(name + ".value", given.value, "cannot be a number of dtype ",
+                                c10::toString(like.scalar_type()));
         }
         rule.value =
             at::full({}, given.value, at::TensorOptions(at::kDouble)).to(like.scalar_type());
         return rule;
     }
     rule.value = native(given.value_tensor);
-    check_strided(rule.value, name + ".value_tensor");
+    const std::string which = name + ".value_tensor";
+    check_strided(rule.value, which);
     if (rule.value.scalar_type() != like.scalar_type())
-        refuse(name, ".value has dtype ", std::string_view(c10::toString(rule.value.scalar_type())),
-               ": must be that of the samples, ",
-               std::string_view(c10::toString(like.scalar_type())));
+        refuse_argument(which, no_value, "has dtype ", c10::toString(rule.value.scalar_type()),
+                        ": must be that of the samples, ", c10::toString(like.scalar_type()));
     if (rule.value.device() != like.device())
-        refuse(name, ".value is on ", rule.value.device().str(),
-               ": must be where the samples are, on ", like.device().str());
+        refuse_argument(which, no_value, "is on ", rule.value.device().str(),
+                        ": must be where the samples are, on ", like.device().str());
     std::vector<int64_t> numbers;
     for (std::size_t d = 0; d < leaf.dimensions(); ++d) {
         if (leaf.signature.own[d].kind != Dimension::number) continue;
@@ -121,9 +118,9 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
     if (rule.value.dim() == 0)
         rule.value_dims = 0;
     else if (rule.value.sizes() != at::IntArrayRef(numbers))
-        refuse(name, ".value has shape ", shown(rule.value.sizes()),
-               ": must have that of the numbers in \"", leaf.signature.text, "\", ",
-               shown(numbers));
+        refuse_argument(which, no_value, "has shape ", shown(rule.value.sizes()),
+                        ": must have that of the numbers in \"", leaf.signature.text, "\", ",
+                        shown(numbers));
     return rule;
 }
 
@@ -134,20 +131,19 @@ void check_sizes(const at::Tensor& tensor, const Signature& signature,
                  const std::vector<Dimension>& dimensions, std::vector<int64_t>& same,
                  const Which& which) {
     if (static_cast<std::size_t>(tensor.dim()) != dimensions.size())
-        refuse(
-            which(), " has shape ", shown(tensor.sizes()), ": must have ", dimensions.size(),
-            " dimensions, those of \"", signature.text, "\"",
-            std::string_view(dimensions.size() < signature.dimensions.size() ? " without B" : ""));
+        refuse_argument(which(), no_value, "has shape ", shown(tensor.sizes()), ": must have ",
+                        dimensions.size(), " dimensions, those of \"", signature.text, "\"",
+                        dimensions.size() < signature.dimensions.size() ? " without B" : "");
     same.resize(dimensions.size(), -1);
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
         const int64_t size = tensor.sizes()[d];
         if (dimensions[d].kind == Dimension::number && size != dimensions[d].size)
-            refuse(which(), " has size ", size, " along dimension ", d, ": must be ",
-                   dimensions[d].size, " by \"", signature.text, "\"");
+            refuse_argument(which(), no_value, "has size ", size, " along dimension ", d,
+                            ": must be ", dimensions[d].size, " by \"", signature.text, "\"");
         if (dimensions[d].kind != Dimension::any) continue;
         if (same[d] >= 0 && size != same[d])
-            refuse(which(), " has size ", size, " along dimension ", d, ": must be ", same[d],
-                   ", as before");
+            refuse_argument(which(), no_value, "has size ", size, " along dimension ", d,
+                            ": must be ", same[d], ", as before");
         same[d] = size;
     }
 }
@@ -170,7 +166,7 @@ private:
     void refuse_beside(std::set<std::string>::const_iterator other, const std::string& path,
                        const std::string& name) const {
         if (other != all_.end())
-            refuse(name, ".path = \"", path, "\": cannot stand beside \"", *other, "\"");
+            refuse_argument(name + ".path", Quoted{path}, "cannot stand beside \"", *other, "\"");
     }
     std::set<std::string> all_;
 };
@@ -184,7 +180,7 @@ std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t
         Leaf leaf;
         leaf.path = given[l].path == nullptr ? "" : given[l].path;
         paths.add(leaf.path, name);
-        if (given[l].signature == nullptr) refuse(name, ".signature is NULL");
+        if (given[l].signature == nullptr) sab::refuse_null(name + ".signature");
         leaf.signature = parse_signature(given[l].signature, name + ".signature");
         leaf.tensors = read_tensors(given[l], tensors, name);
         leaf.rule = read_rule(given[l], leaf, name);
@@ -252,7 +248,7 @@ const Collection& collection_of(const void* handle) {
 }
 
 const Groups& groups_of(const Collection& collection) {
-    if (!collection.groups) refuse("collection: is not grouped");
+    if (!collection.groups) refuse_argument("collection", no_value, "is not grouped");
     return *collection.groups;
 }
 
@@ -283,7 +279,7 @@ at::Tensor mask_by_names(const Collection& collection, std::size_t group, const 
     for (const std::string& name : names) {
         const auto known = collection.lengths.find(name);
         if (known == collection.lengths.end())
-            refuse("names = \"", text, "\": there is no length \"", name, "\"");
+            refuse_argument("names", Quoted{text}, "there is no length \"", name, "\"");
         int64_t longest = 0;
         for (const int64_t sample : groups_of(collection).samples(group))
             longest = std::max(longest, known->second[static_cast<std::size_t>(sample)]);
@@ -315,8 +311,8 @@ at::Tensor mask_of_leaf(const Collection& collection, std::size_t group, const L
 }
 
 const Leaf& leaf_at(const Collection& collection, std::size_t leaf) {
-    if (leaf >= collection.leaves.size())
-        refuse("leaf = ", leaf, ": must be below the number of leaves, ", collection.leaves.size());
+    sab::check(leaf < collection.leaves.size(), "leaf", leaf,
+               "must be below the number of leaves, ", collection.leaves.size());
     return collection.leaves[leaf];
 }
 
@@ -343,7 +339,7 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
             shapes.reserve(samples * leaf.dimensions());
             for (std::size_t i = 0; i < samples; ++i) {
                 const at::Tensor& tensor = leaf.tensors[i];
-                const auto which = [&] { return name + ", sample " + std::to_string(i) + ","; };
+                const auto which = [&] { return name + of(".tensors", i); };
                 check_sizes(tensor, leaf.signature, leaf.signature.own, same, which);
                 for (std::size_t d = 0; d < leaf.dimensions(); ++d) {
                     const int64_t size = tensor.sizes()[d];
@@ -352,8 +348,8 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
                     int64_t& known = (*lengths[d])[i];
                     if (known >= 0 && known != size) {
                         const std::string& of_name = leaf.signature.own[d].name;
-                        refuse(which(), " has size ", size, " along L_", of_name, ": must be ",
-                               known, ", that of ", seen[of_name]);
+                        refuse_argument(which(), no_value, "has size ", size, " along L_", of_name,
+                                        ": must be ", known, ", that of ", seen[of_name]);
                     }
                     known = size;
                 }
@@ -381,32 +377,35 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
                 if (dimension.kind != Dimension::length) continue;
                 const auto known = from.lengths.find(dimension.name);
                 if (known == from.lengths.end())
-                    refuse(name, ".signature = \"", leaf.signature.text,
-                           "\": the collection has no length \"", dimension.name, "\"");
+                    refuse_argument(name + ".signature", Quoted{leaf.signature.text},
+                                    "the collection has no length \"", dimension.name, "\"");
                 lengths.back() = &made->lengths.insert(*known).first->second;
             }
             std::vector<int64_t> same, shapes(from.samples * leaf.dimensions());
             for (std::size_t g = 0; g < groups.count(); ++g) {
                 const at::Tensor& tensor = leaf.tensors[g];
-                const auto which = [&] { return name + ", group " + std::to_string(g) + ","; };
+                const auto which = [&] { return name + of(".tensors", g); };
                 const std::span<const int64_t> samples = groups.samples(g);
                 check_sizes(tensor, leaf.signature, leaf.signature.dimensions, same, which);
                 for (std::size_t d = 0, own = 0; d <= leaf.dimensions(); ++d) {
                     const int64_t size = tensor.sizes()[d];
                     if (d == leaf.signature.batch_dim) {
                         if (size != static_cast<int64_t>(samples.size()))
-                            refuse(which(), " has size ", size,
-                                   " along B: must be the number of its samples, ", samples.size());
+                            refuse_argument(
+                                which(), no_value, "has size ", size,
+                                " along B: must be the number of samples of its group, ",
+                                samples.size());
                         continue;
                     }
                     for (const int64_t sample : samples) {
                         const auto i = static_cast<std::size_t>(sample);
                         const int64_t length = lengths[d] != nullptr ? (*lengths[d])[i] : size;
                         if (length > size)
-                            refuse(which(), " has size ", size, " along L_",
-                                   leaf.signature.dimensions[d].name,
-                                   ": must be at least the longest of its samples, such as ",
-                                   length, " of sample ", sample);
+                            refuse_argument(
+                                which(), no_value, "has size ", size, " along L_",
+                                leaf.signature.dimensions[d].name,
+                                ": must be at least the longest of its samples, such as ", length,
+                                " of sample ", sample);
                         shapes[i * leaf.dimensions() + own] = length;
                     }
                     ++own;
@@ -423,8 +422,9 @@ sab_status group_collection(const void* handle, const sab_grouping_view* groupin
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         if (grouping->samples != collection.samples)
-            refuse("grouping: is one of ", grouping->samples,
-                   " samples: must be one of as many as the collection has, ", collection.samples);
+            refuse_argument("grouping", no_value, "is one of ", grouping->samples,
+                            " samples: must be one of as many as the collection has, ",
+                            collection.samples);
         Groups groups{{0}, {grouping->permutation, grouping->permutation + grouping->samples}};
         for (std::size_t g = 1; g <= grouping->groups; ++g)
             if (grouping->offsets[g] > groups.offsets.back())
@@ -447,7 +447,7 @@ sab_status collection_lengths(const void* handle, const char* name, const int64_
     return guarded(message, [&] {
         const auto& known = collection_of(handle).lengths;
         const auto found = known.find(name);
-        if (found == known.end()) refuse("name = \"", name, "\": no dimension is L_", name);
+        if (found == known.end()) refuse_argument("name", Quoted{name}, "no dimension is L_", name);
         *lengths = found->second.data();
     });
 }
@@ -464,10 +464,8 @@ sab_status collection_tensor(const void* handle, std::size_t leaf, std::size_t i
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const auto& tensors = leaf_at(collection, leaf).tensors;
-        if (index >= tensors.size())
-            refuse("index = ", index, ": must be below the number of ",
-                   std::string_view(collection.groups ? "groups" : "samples"), ", ",
-                   tensors.size());
+        sab::check(index < tensors.size(), "index", index, "must be below the number of ",
+                   collection.groups ? "groups" : "samples", ", ", tensors.size());
         *reinterpret_cast<at::Tensor*>(tensor) = tensors[index];
     });
 }
@@ -477,8 +475,8 @@ sab_status collection_mask(const void* handle, std::size_t group, const char* na
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const Groups& groups = groups_of(collection);
-        if (group >= groups.count())
-            refuse("group = ", group, ": must be below the number of groups, ", groups.count());
+        sab::check(group < groups.count(), "group", group, "must be below the number of groups, ",
+                   groups.count());
         *reinterpret_cast<at::Tensor*>(mask) =
             names != nullptr ? mask_by_names(collection, group, names)
                              : mask_of_leaf(collection, group, leaf_at(collection, leaf));

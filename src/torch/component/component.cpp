@@ -19,12 +19,21 @@ extern "C" __attribute__((weak)) uint64_t aoti_torch_abi_version();  // LibTorch
 
 namespace sab_torch {
 
-void write_message(sab_torch_message* message, const char* text) {
-    if (message == nullptr) return;
-    std::strncpy(message->text, text, sizeof message->text - 1);
-    message->text[sizeof message->text - 1] = '\0';
+/// The first line of a text, as far as there is room.
+template <std::size_t room>
+static void write_line(char (&out)[room], const char* text) {
+    std::strncpy(out, text, room - 1);
+    out[room - 1] = '\0';
     // LibTorch adds a stack to its own
-    if (char* const line = std::strchr(message->text, '\n'); line != nullptr) *line = '\0';
+    if (char* const line = std::strchr(out, '\n'); line != nullptr) *line = '\0';
+}
+
+void write_message(sab_torch_message* message, const char* text, const sab::ErrorParts& parts) {
+    if (message == nullptr) return;
+    write_line(message->text, text);
+    write_line(message->argument, parts.argument.c_str());
+    write_line(message->value, parts.value.c_str());
+    write_line(message->rule, parts.rule.c_str());
 }
 
 /// LibTorch's CUDA part may lie beside its CPU part without being loaded.
@@ -79,9 +88,9 @@ c10::Device parse_device(const char* device) {
         if (parsed.type() != c10::DeviceType::CPU && !parsed.has_index()) parsed.set_index(0);
         return parsed;
     } catch (const std::exception&) {
-        throw Refusal(SAB_E_ARGUMENT, "device = \"" + std::string(device) +
-                                          "\": must be \"host\", \"cpu\", \"cuda\", \"cuda:N\" or "
-                                          "another device of LibTorch's");
+        sab::refuse_argument("device", sab::Quoted{device},
+                             "must be \"host\", \"cpu\", \"cuda\", \"cuda:N\" or another device of "
+                             "LibTorch's");
     }
 }
 
@@ -89,10 +98,11 @@ void check_device(c10::Device device) {
     if (device.type() == c10::DeviceType::CPU) return;
     const int32_t count = count_devices(device.type());
     if (device.index() < count) return;
-    throw Refusal(SAB_E_ARGUMENT, "device = \"" + device.str() + "\": this LibTorch, " + running() +
-                                      (c10::impl::hasDeviceGuardImpl(device.type())
-                                           ? ", sees " + std::to_string(count) + " such devices"
-                                           : ", has no support for such devices"));
+    const std::string name = device.str();
+    const bool is_supported = c10::impl::hasDeviceGuardImpl(device.type());
+    sab::refuse_argument("device", sab::Quoted{name}, "this LibTorch, ", running(),
+                         is_supported ? sab::text(", sees ", count, " such devices")
+                                      : ", has no support for such devices");
 }
 
 struct Generators::State {

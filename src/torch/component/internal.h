@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,14 +14,6 @@
 #include "torch/component.h"
 
 namespace sab_torch {
-
-/// A refusal with its status.
-class Refusal : public std::runtime_error {
-public:
-    Refusal(sab_status status, const std::string& what)
-        : std::runtime_error(what), status(status) {}
-    sab_status status;
-};
 
 /// Bytes that this thread allocates and frees while one lives are the component's own, and not
 /// counted.
@@ -81,7 +72,7 @@ sab_status collection_mask(const void* collection, std::size_t group, const char
                            std::size_t leaf, sab_torch_tensor* mask, sab_torch_message* message);
 void free_collection(void* collection);
 
-void write_message(sab_torch_message* message, const char* text);
+void write_message(sab_torch_message* message, const char* text, const sab::ErrorParts& parts = {});
 
 /// Inside a catch block: whether what was caught says that the device's memory did not suffice.
 int32_t caught_out_of_memory();
@@ -93,11 +84,8 @@ sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
     try {
         body();
         return SAB_OK;
-    } catch (const Refusal& refusal) {
-        write_message(message, refusal.what());
-        return refusal.status;
     } catch (const sab::Error& error) {
-        write_message(message, error.what());
+        write_message(message, error.what(), error.parts());
         return error.status();
     } catch (const std::bad_alloc&) {
         write_message(message, "memory could not be had");

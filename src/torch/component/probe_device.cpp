@@ -32,10 +32,10 @@ c10::CachingDeviceAllocator::DeviceStats stats_of(void* ctx) {
 void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callbacks& callbacks) {
     check_device(device);
     if (total_bytes > 0)
-        throw Refusal(SAB_E_UNSUPPORTED, "options.total_bytes = " + std::to_string(total_bytes) +
-                                             ": LibTorch has no way to limit a device that holds "
-                                             "for all of them: set the limit of " +
-                                             device.str() + " itself");
+        sab::fail_about(SAB_E_UNSUPPORTED, "options.total_bytes", total_bytes,
+                        "LibTorch has no way to limit a device that holds for all of them: set the "
+                        "limit of ",
+                        device.str(), " itself");
     at::globalContext().lazyInitDevice(device.type());  // the allocator has no statistics before
     auto probe = std::make_unique<DeviceProbe>(device);
     callbacks.reset = [](void* ctx) {
@@ -84,10 +84,10 @@ namespace sab_torch {
 
 void make_device_probe(c10::Device device, int64_t, sab_probe_callbacks&) {
     check_device(device);
-    throw Refusal(SAB_E_UNSUPPORTED,
-                  "device = \"" + device.str() +
-                      "\": LibTorch " TORCH_VERSION
-                      " has no device-neutral memory statistics, 2.9 and later have");
+    const std::string name = device.str();
+    sab::fail_about(SAB_E_UNSUPPORTED, "device", sab::Quoted{name},
+                    "LibTorch " TORCH_VERSION
+                    " has no device-neutral memory statistics, 2.9 and later have");
 }
 
 }  // namespace sab_torch

@@ -26,7 +26,7 @@ std::vector<std::string> split_names(std::string_view text) {
 
 Signature parse_signature(const std::string& text, const std::string& what) {
     const auto refuse = [&](const std::string& rule) {
-        throw Refusal(SAB_E_ARGUMENT, what + " = \"" + text + "\": " + rule);
+        sab::refuse_argument(what, sab::Quoted{text}, rule);
     };
     if (text.size() < 2 || text.front() != '(' || text.back() != ')')
         refuse("must stand in parentheses, such as \"(B, L_length, 3)\"");

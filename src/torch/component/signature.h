@@ -21,7 +21,7 @@ struct Signature {
     std::size_t batch_dim;
 };
 
-/// Throws a Refusal that names `what`.
+/// Refuses a text by the name `what`.
 Signature parse_signature(const std::string& text, const std::string& what);
 
 /// "a, b" as {"a", "b"}.

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 class Store {
 public:
     Store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, milliseconds timeout)
-        : where_(std::string("the store at ") + host + ":" + std::to_string(port)),
+        : where_(sab::text(host, ":", port)),
           rank_(rank),
           world_size_(world_size),
           timeout_(timeout) {
@@ -36,10 +36,9 @@ public:
             } catch (const std::exception& error) {
                 // Rank 0 may be a little late, and c10d gives up a second before the end.
                 if (rank == 0 || Clock::now() + milliseconds(50) >= end)
-                    throw Refusal(SAB_E_IO,
-                                  where_ +
-                                      (rank == 0 ? " cannot be opened: " : " cannot be reached: ") +
-                                      first_line(error));
+                    sab::fail_io(
+                        0, rank == 0 ? "cannot open the store at" : "cannot reach the store at",
+                        where_, first_line(error));
                 std::this_thread::sleep_for(milliseconds(50));
             }
         }
@@ -53,18 +52,17 @@ public:
         try {
             store_->set(round + std::to_string(rank_), std::vector<uint8_t>(bytes, bytes + size));
             told = rank_ == 0 ? collect(round, size) : hear(round);
-        } catch (const Refusal&) {
+        } catch (const sab::Error&) {
             throw;
         } catch (const std::exception& error) {
-            throw Refusal(SAB_E_IO, where_ + " failed: " + first_line(error));
+            sab::fail_io(0, "cannot use the store at", where_, first_line(error));
         }
         if (told.at(0) != fine)
-            throw Refusal(told[0] == missing ? SAB_E_TIMEOUT : SAB_E_MISMATCH,
-                          std::string(told.begin() + 1, told.end()));
+            sab::fail(told[0] == missing ? SAB_E_TIMEOUT : SAB_E_MISMATCH,
+                      std::string(told.begin() + 1, told.end()));
         if (told.size() != 1 + world_size_ * size)
-            throw Refusal(SAB_E_MISMATCH, "rank " + std::to_string(rank_) + " gave " +
-                                              std::to_string(size) +
-                                              " bytes, others did not: they do not call the same");
+            sab::fail(SAB_E_MISMATCH, "rank ", rank_, " gave ", size,
+                      " bytes, others did not: they do not call the same");
         if (size > 0) std::memcpy(all, told.data() + 1, told.size() - 1);
     }
 
@@ -115,7 +113,7 @@ private:
         // Where rank 0 is there, its time counts, which began at most as much later.
         if (!wait(round + "all", begin + timeout_) &&
             (!store_->check({round + "0"}) || !wait(round + "all", begin + 2 * timeout_ + grace)))
-            throw Refusal(SAB_E_TIMEOUT, not_come({0}));
+            sab::fail(SAB_E_TIMEOUT, not_come({0}));
         const std::vector<uint8_t> told = store_->get(round + "all");
         store_->add(round + "heard", 1);
         return told;

@@ -97,11 +97,13 @@ typedef struct sab_plan_options {
     uint64_t max_batch_size;
     /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
      *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
-     *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
-     *  SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for are
-     *  left out, with a log message; sab_sampler_get_skipped() lists them. Not for
-     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks */
+     *  SAB_OVERSIZE_SKIP, and so are some of the shortest that fill no batch: of one column fewer
+     *  than this number, for each id of `separate_by`. Other borders could leave out less. A last
+     *  step is split only as far as this allows; where ranks would get fewer samples, it is left
+     *  out as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room
+     *  for are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
+     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
+     *  sizes, and use sab_bucket_sampler_new() */
     uint64_t min_batch_size;
     /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
      *  one a column; 0 of a column: as they are. NULL: as they are */
@@ -223,7 +225,8 @@ typedef struct sab_plan_info {
     uint64_t batches;
     /** no plan of these samples under these budgets has fewer batches: for each budget the sum of
      *  each sample's share of the limit, rounded up (for a cost of one term that is proportional to
-     *  the count: ceil(total cost without padding / limit)); the largest of these */
+     *  the count: ceil(total cost without padding / limit), and at least samples /
+     *  `max_batch_size`); the largest of these */
     uint64_t lower_bound;
     /** equal only for equal plans: compare it between ranks and runs */
     uint64_t fingerprint;
@@ -408,7 +411,8 @@ typedef struct sab_plan_report {
      *  0: all batches alike, large: batches are homogeneous in size */
     double variance_ratio;
     /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
-     *  the plans met that were tried for it. A plan for that target meets it. With `separate_by` it
+     *  the plans met that were tried for it. A plan for that target meets it; buckets that were not
+     *  tried may reach a smaller one. With `separate_by` it
      *  is that of all ids together. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */

@@ -79,14 +79,21 @@ private:
         const bool by_cost =
             !budgets.empty() && budgets[0].cost.is_proportional() && options_.batch_sizes.empty();
         double sum = 0;
+        uint64_t count = 0;
         each_size([&](std::span<const double> sizes, uint64_t samples) {
+            count += samples;
             sum +=
                 by_cost
                     ? budgets[0].cost(samples, sizes)
                     : static_cast<double>(samples) /
                           static_cast<double>(largest(first_of(padded(sizes), columns_), budgets));
         });
-        return by_cost ? sum / budgets[0].limit : sum;
+        if (!by_cost) return sum;
+        sum /= budgets[0].limit;
+        return options_.max_batch_size == 0
+                   ? sum
+                   : std::max(sum, static_cast<double>(count) /
+                                       static_cast<double>(options_.max_batch_size));
     }
 
     PlanOptions options_;

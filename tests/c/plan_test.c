@@ -590,6 +590,22 @@ static void LowerBound_IsTheTotalOverTheBudget(void) {
     sab_cost_free(squares);
 }
 
+static void LowerBound_IsAtLeastTheSamplesOverTheLargestBatch(void) {
+    const int32_t zeros[] = {0, 0, 0, 0, 0, 0, 0}, ones[] = {1, 1, 1, 1, 1, 1, 1};
+    for (uint64_t most = 0; most < 4; ++most)
+        for (int is_one = 0; is_one < 2; ++is_one) {
+            sab_plan_options options = budget(100);
+            options.max_batch_size = most;
+            sab_plan *plan = plan_with(is_one ? ones : zeros, 7, &options);
+            const uint64_t batches = most == 0 ? 1 : (7 + most - 1) / most;
+            sab_plan_report report = SAB_PLAN_REPORT_INIT;
+            EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
+            EXPECT(report.batches == batches && report.lower_bound == batches);
+            EXPECT(report.target_met == 1 && report.nearest_target == 0.01);
+            sab_plan_free(plan);
+        }
+}
+
 static void Fingerprint_TellsPlansApart(void) {
     int32_t changed[500];
     memcpy(changed, lengths(500), sizeof changed);
@@ -1498,6 +1514,7 @@ int main(void) {
     RUN(Oversize_IsSkippedRefusedOrAlone);
     RUN(MaxShapes_CountOversizeSinglesToo);
     RUN(LowerBound_IsTheTotalOverTheBudget);
+    RUN(LowerBound_IsAtLeastTheSamplesOverTheLargestBatch);
     RUN(Fingerprint_TellsPlansApart);
     RUN(Report_AgreesWithAWalk);
     RUN(Report_CountsDroppedAndRepeatedApart);

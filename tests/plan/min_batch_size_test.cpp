@@ -123,6 +123,20 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
             continue;
         }
         ASSERT_EQ(report.skipped, skipped_count);
+        if (columns == 1) {  // fewer than min_batch_size of the shortest, of each id
+            const auto fits = [&](int64_t sample) {
+                auto most = static_cast<uint64_t>(budget.limit) /
+                            lengths[0][static_cast<std::size_t>(sample)];
+                if (options.max_batch_size > 0) most = std::min(most, options.max_batch_size);
+                const uint64_t multiple = std::max<uint64_t>(options.batch_size_multiple, 1);
+                if (most >= multiple) most -= most % multiple;
+                return most >= options.min_batch_size;
+            };
+            const auto end = skipped.begin() + static_cast<std::ptrdiff_t>(skipped_count);
+            const uint64_t ids_of_plan = options.separate_by == nullptr ? 1 : 3;
+            ASSERT_LE(static_cast<uint64_t>(std::count_if(skipped.begin(), end, fits)),
+                      ids_of_plan * (options.min_batch_size - 1));
+        }
         Counts counts = walk(handle, samples, walk_options);
         ASSERT_GE(counts.smallest, options.min_batch_size);
         for (std::size_t i = 0; i < skipped_count; ++i)

@@ -25,7 +25,9 @@ uint64_t a_little_more(uint64_t rows) {
 }  // namespace
 
 RowPacking::RowPacking(const Columns& sizes, const sab_packed_options& options) {
-    check(options.method == SAB_PACK_SHUFFLED, "pack.method", options.method,
+    constexpr const char* methods[] = {"SAB_PACK_SHUFFLED", "SAB_PACK_BEST_FIT",
+                                       "SAB_PACK_HISTOGRAM", "SAB_PACK_CONCAT"};
+    check(options.method == SAB_PACK_SHUFFLED, "pack.method", methods[options.method],
           "must be SAB_PACK_SHUFFLED (0) for several columns");
     check(options.split == 0 || sizes.size() == 1, "pack.split", options.split,
           "must be 0 for several columns");

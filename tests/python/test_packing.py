@@ -302,7 +302,7 @@ def test_rows_follow_window_tries_max_sequences_and_balance():
             r"sizes\['tokens'\] has 2 samples: must have",
         ),
         ({}, [9, 9], {"method": "concat"}, ValueError, "method = 'concat': must be 'shuffled'"),
-        ({}, [9, 9], {"split": True}, ValueError, "split = True: must be False for several"),
+        ({}, [9, 9], {"split": True}, ValueError, "split = 1: must be 0 for several"),
         ({}, [9, 9], {"tries": 2**21}, ValueError, "tries = 2097152"),
         ({}, [9, 9], {"balance": []}, ValueError, r"balance = \[\]: must have at least one cost"),
         ({}, [9, 9], {"balance": {"text": 1}}, ValueError, r"balance\['text'\]"),
@@ -316,8 +316,8 @@ def test_bad_capacities_are_named(sizes, capacity, options, error, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"window": 9, "method": "best_fit"}, "window = 9: is for 'shuffled', not 'best_fit'"),
-        ({"tries": 9, "method": "concat"}, "tries = 9: is for 'shuffled', not 'concat'"),
+        ({"window": 9, "method": "best_fit"}, "window = 9: must be 0 except with 'shuffled'$"),
+        ({"tries": 9, "method": "concat"}, "tries = 9: must be 0 except with 'shuffled'$"),
     ],
 )
 def test_options_without_effect_are_refused(options, message):

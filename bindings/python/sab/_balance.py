@@ -30,7 +30,7 @@ from sab._native import (
     lib,
     new_struct,
 )
-from sab._order import Order, sampler_options
+from sab._order import order_of, sampler_options
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
@@ -241,12 +241,7 @@ class BaguaSampler(RandomAccessSampler):
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.batch_size = whole("batch_size", batch_size, 1)
-        order: Order = {
-            "seed": seed,
-            "rank": rank,
-            "world_size": world_size,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         sizes = as_sizes(complexity, "complexity")
         self._construct(
             output, lib.sab_bagua_sampler_new, sizes._handle, balancing, sampler_options(order)
@@ -342,12 +337,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             self._calls = _BatchCalls(make_batches)
             balancing.make_batches = lib.sab_py_make_batches
             balancing.make_batches_ctx = self._calls.handle
-        order: Order = {
-            "seed": seed,
-            "rank": rank,
-            "world_size": world_size,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         sizes = as_sizes(complexity, "complexity")
         self._construct(
             output,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, cast
 
 from sab._arguments import flag, one_of, whole
 from sab._cost import ONE_COLUMN, BalanceLike, set_balance
@@ -18,7 +18,7 @@ LastStep = Literal["split", "drop", "wrap"]
 
 
 class Order(TypedDict, total=False):
-    """The options of samplers in C."""
+    """The options of samplers in C, without the balance."""
 
     seed: int
     rank: int
@@ -28,11 +28,20 @@ class Order(TypedDict, total=False):
     costliest_first: int
     micro_batches: int
     mix_lengths: bool
-    balance: BalanceLike | None
+
+
+def order_of(arguments: Mapping[str, Any]) -> Order:
+    """Those of a function's arguments, its ``locals()`` at the beginning, that samplers share."""
+    return cast(
+        "Order", {name: arguments[name] for name in Order.__annotations__ if name in arguments}
+    )
 
 
 def sampler_options(
-    order: Order, calls: Calls | None = None, columns: Sequence[str] = ONE_COLUMN
+    order: Order,
+    balance: BalanceLike | None = None,
+    calls: Calls | None = None,
+    columns: Sequence[str] = ONE_COLUMN,
 ) -> CData:
     """The options of a sampler in C, those that are not given with their defaults. A balance, of
     sizes with these columns, needs the calls that it is for.
@@ -47,5 +56,5 @@ def sampler_options(
     options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
     options.mix_lengths = flag("mix_lengths", order.get("mix_lengths", False))
     if calls is not None:
-        set_balance(options, order.get("balance"), calls, columns)
+        set_balance(options, balance, calls, columns)
     return options

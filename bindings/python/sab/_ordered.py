@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from sab._arguments import indices_of, real
 from sab._native import Calls, ffi, lib, warn_of_skipped
-from sab._order import LastStep, Order, sampler_options
+from sab._order import LastStep, order_of, sampler_options
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
@@ -48,12 +48,7 @@ class OrderedSampler(RandomAccessSampler):
         micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
-        order: Order = {
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         calls = Calls()
         calls.names["limit"] = "budget"
         self._sizes = as_sizes(sizes)

@@ -25,7 +25,7 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._order import LastStep, Order, sampler_options
+from sab._order import LastStep, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR
 from sab._random_access import RandomAccessSampler
 from sab._report import source_lines
@@ -181,20 +181,6 @@ def capacities_of(capacity: Any, columns: Sequence[str]) -> list[int]:
     return [whole(name, number, 1, 31) for name, number in named]
 
 
-def _check_options(
-    columns: Sequence[str], method: str, split: bool, window: int, tries: int
-) -> None:
-    """Refuses options that have no effect on sizes with these columns."""
-    if len(columns) > 1:
-        if method != "shuffled":
-            raise ValueError(f"method = {method!r}: must be 'shuffled' for several columns")
-        if split:
-            raise ValueError("split = True: must be False for several columns")
-    for name, number in (("window", window), ("tries", tries)):
-        if number and method != "shuffled":
-            raise ValueError(f"{name} = {number}: is for 'shuffled', not {method!r}")
-
-
 def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: Calls) -> None:
     capacities = capacities_of(capacity, columns)
     array = ffi.new("uint64_t[]", capacities)
@@ -303,17 +289,9 @@ class PackedSampler(RandomAccessSampler):
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
         self._columns = source.columns
-        _check_options(source.columns, method, pack.split != 0, pack.window, pack.tries)
         _set_capacities(pack, capacity, source.columns, calls)
         set_balance(pack, balance, calls, source.columns)
-        order: Order = {
-            "seed": seed,
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "costliest_first": costliest_first,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         self._construct(
             output,
             lib.sab_packed_sampler_new,
@@ -527,15 +505,8 @@ class Packing:
         >>> all(rows[b][k] == i for i, (b, k) in enumerate(zip(places.batches, places.slots)))
         True
         """
-        order: Order = {
-            "seed": seed,
-            "world_size": world_size,
-            "micro_batches": micro_batches,
-            "last_step": last_step,
-            "costliest_first": costliest_first,
-        }
+        order = order_of(locals())
         options = sampler_options(order)
-        options.epoch = whole("epoch", epoch)
         return located(lib.sab_packing_locate, self._handle, options, sizes, numbers, which)
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from sab._display import as_html, one_line
 from sab._engine import Places, located, sources_pointer
 from sab._mixture import Mixture, Name, SourceReport, reports_of
 from sab._native import Calls, CData, Progress, check, column_names, ffi, lib, new_struct
-from sab._order import LastStep, Order, sampler_options
+from sab._order import LastStep, order_of, sampler_options
 from sab._pictures import axes_of, draw_buckets
 from sab._plan_options import PlanOptions, plan_options
 from sab._probe import DeviceLike, probe_of
@@ -165,18 +165,9 @@ class Plan(Saved, kind="sab_plan"):
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)
         0.1
         """
-        order: Order = {
-            "seed": seed,
-            "world_size": world_size,
-            "epoch": epoch,
-            "last_step": last_step,
-            "costliest_first": costliest_first,
-            "micro_batches": micro_batches,
-            "mix_lengths": mix_lengths,
-            "balance": balance,
-        }
+        order = order_of(locals())
         calls = Calls(progress=progress, what="report")
-        options = sampler_options(order, calls, self._columns)
+        options = sampler_options(order, balance, calls, self._columns)
         report = new_struct("sab_plan_report")
         totals = [ffi.new("double[]", len(self._columns)) for _ in range(2)]
         report.totals, report.padded_totals = totals
@@ -229,18 +220,9 @@ class Plan(Saved, kind="sab_plan"):
         >>> all(batches[b][k] == i for i, (b, k) in enumerate(zip(places.batches, places.slots)))
         True
         """
-        order: Order = {
-            "seed": seed,
-            "epoch": epoch,
-            "world_size": world_size,
-            "micro_batches": micro_batches,
-            "last_step": last_step,
-            "costliest_first": costliest_first,
-            "mix_lengths": mix_lengths,
-            "balance": balance,
-        }
+        order = order_of(locals())
         calls = Calls()
-        options = sampler_options(order, calls, self._columns)
+        options = sampler_options(order, balance, calls, self._columns)
 
         def locate(plan: CData, options: CData, *arrays: Any) -> int:
             count = arrays[3]

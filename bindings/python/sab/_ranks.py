@@ -39,7 +39,7 @@ from sab._native import (
     new_struct,
     warn_of_skipped,
 )
-from sab._order import LastStep, Order, sampler_options
+from sab._order import LastStep, Order, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR, WHY_SKIPPED, PlanOptions, plan_options
 from sab._random_access import RandomAccessSampler, remake
 from sab._report import source_lines
@@ -480,13 +480,7 @@ class BalancedSampler(RandomAccessSampler):
         set_balance(options, balance, calls, source.columns)
         options.fill = real("fill", fill, "must be above 0 and at most 1")
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
-        order: Order = {
-            "seed": seed,
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         self._construct(
             output,
             lib.sab_balanced_sampler_new,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 from sab._cost import BalanceLike, BudgetLike
 from sab._native import Calls, MismatchError, lib, warn_of_skipped
-from sab._order import LastStep, Order, sampler_options
+from sab._order import LastStep, order_of, sampler_options
 from sab._plan import Plan, new_plan
 from sab._plan_options import WHY_SKIPPED, PlanOptions, check_names
 from sab._random_access import RandomAccessSampler
@@ -155,23 +155,14 @@ class BucketSampler(PlanSampler):
         output: Output = "numpy",
         **options: Unpack[PlanOptions],
     ) -> None:
-        order: Order = {
-            "seed": seed,
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "costliest_first": costliest_first,
-            "micro_batches": micro_batches,
-            "mix_lengths": mix_lengths,
-            "balance": balance,
-        }
+        order = order_of(locals())
         sampler_options(order)  # refuses wrong ones before a plan is made
         skipped = self._take_plan(plan, budget, options)
         calls = Calls()
-        walk = sampler_options(order, calls, self._plan.columns)
+        walk = sampler_options(order, balance, calls, self._plan.columns)
         self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk, calls=calls)
         self._columns = self._plan.columns
-        self._made_from = (self._plan,), {**order, "output": output}
+        self._made_from = (self._plan,), {**order, "balance": balance, "output": output}
         warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)
 
 
@@ -192,12 +183,7 @@ class SequentialSampler(PlanSampler):
         output: Output = "numpy",
         **options: Unpack[PlanOptions],
     ) -> None:
-        order: Order = {
-            "rank": rank,
-            "world_size": world_size,
-            "last_step": last_step,
-            "micro_batches": micro_batches,
-        }
+        order = order_of(locals())
         walk = sampler_options(order)
         skipped = self._take_plan(plan, budget, options)
         self._construct(output, lib.sab_sequential_sampler_new, self._plan._handle, walk)

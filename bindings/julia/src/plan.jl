@@ -66,15 +66,16 @@ end
 
 # Sets which samples are separate, and the most shapes, which may be given for each id.
 function set_ids!(given, separate_by, max_shapes, kept)
+    texts = separate_by isa AbstractVector{<:AbstractString} ? sort(unique(separate_by)) : nothing
     if separate_by !== nothing
-        ids = Int64[converted(Int64, :separate_by, id) for id in separate_by]
+        ids = texts === nothing ? Int64[converted(Int64, :separate_by, id) for id in separate_by] : Int64[searchsortedfirst(texts, text) - 1 for text in separate_by]
         given.separate_by, given.separate_by_count = pointer(ids), length(ids)
         push!(kept, ids)
     end
     max_shapes in (nothing, 0) && return nothing
     counts = [max_shapes]
     if max_shapes isa AbstractDict
-        distinct = separate_by === nothing ? Int64[] : sort(unique(ids))
+        distinct = texts !== nothing ? texts : separate_by === nothing ? Int64[] : sort(unique(ids))
         Set(keys(max_shapes)) == Set(distinct) || throw(ArgumentError("max_shapes: must have a number for each id of separate_by, $(join(distinct, ", "))"))
         counts = [max_shapes[id] for id in distinct]
     end
@@ -103,8 +104,9 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
 - `tail`: how samples that fill no batch are treated: `:keep`, `:drop` (`drop_last`) or `:wrap`.
 - `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)
   or `:single` (a batch of each).
-- `separate_by`: a whole number for each sample; samples with different numbers never share a batch.
-  `max_shapes` may then be a `Dict` with a number for each.
+- `separate_by`: a whole number or a text for each sample; samples that differ in it never share a
+  batch. The number of a text is its place among the sorted texts, from 0. `max_shapes` may then be a
+  `Dict` with a number for each.
 - `threads`: threads that sort the sizes, at most 256. The plan is the same for any number.
 - `progress(done, total)`: called during the call; stops it by returning `false`.
 

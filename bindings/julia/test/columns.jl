@@ -88,6 +88,11 @@ end
     end
     @test length(shapes[-1]) <= 3 && length(shapes[0]) <= 4 && length(shapes[1]) <= 5
     @test thrown(() -> Plan(pair_sizes(); budget = 2048, separate_by = ids, max_shapes = Dict(1 => 5))) isa ArgumentError
+    texts, numbers = [["de", "en", "fr"][id + 2] for id in ids], [id + 1 for id in ids]
+    plans = [Plan(pair_sizes(); budget = 2048, separate_by = texts, max_shapes = Dict("fr" => 5, "de" => 3, "en" => 4)),
+             Plan(pair_sizes(); budget = 2048, separate_by = numbers, max_shapes = Dict(2 => 5, 0 => 3, 1 => 4))]
+    @test isequal((map(batch -> batch.indices, BucketSampler(plan)) for plan in plans)...)
+    @test thrown(() -> Plan(pair_sizes(); budget = 2048, separate_by = texts, max_shapes = Dict("fr" => 5))) isa ArgumentError
     @test status(() -> Plan(pair_sizes(); budget = 2048, separate_by = [1])) == Raw.SAB_E_ARGUMENT
 end
 

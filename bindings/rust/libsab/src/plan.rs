@@ -164,6 +164,27 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
+    /// [`separate_by`](Self::separate_by) with a text for each sample. The id of a text is its place
+    /// among the distinct texts in their order, from 0.
+    ///
+    /// ```
+    /// use libsab::{Plan, PlanOptions, Sizes};
+    ///
+    /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
+    /// let options = PlanOptions::new().budget(16.0).separate_by_texts(&["en", "de", "en", "de"]);
+    /// let ids: Vec<_> = Plan::new(&sizes, &options)?.buckets().iter().map(|bucket| bucket.id).collect();
+    /// assert_eq!(ids, [0, 1]); // "de", "en"
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn separate_by_texts(mut self, texts: &[impl AsRef<str>]) -> Self {
+        let mut distinct: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let place = |text: &str| distinct.partition_point(|each| *each < text) as i64;
+        self.separate_by = texts.iter().map(|text| place(text.as_ref())).collect();
+        self
+    }
+
     /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
     /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's length. 0,
     /// the default: no limit.

@@ -314,7 +314,7 @@ class Parser:
                     raise self.error(skipped.line, f"no #endif for {text!r}")
         elif re.match(r"#if(def)? ", text):
             self.conditional(token)
-        elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) \{sizeof\((\w+)\)\}", text):
+        elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) SAB_INIT\((\w+)\)", text):
             if macro[1] != Struct(macro[2], "", ()).initializer:
                 raise self.error(token.line, f"{macro[1]} is of {macro[2]}")
             self.initializers.add(macro[1])
@@ -328,12 +328,14 @@ class Parser:
             raise self.error(token.line, f"unknown directive: {text!r}")
 
     def conditional(self, opening: Token) -> None:
-        """What depends on the compiler: SAB_API, SAB_NOEXCEPT and `extern "C" {` with its end."""
+        """What depends on the compiler: SAB_API, SAB_NOEXCEPT, SAB_INIT, and `extern "C" {` with
+        its end.
+        """
         self.pending = ""
         while (token := self.take()).text != "#endif":
             text = " ".join(token.text.split())
             if token.kind == "directive" and not re.match(
-                r"#(else|elif .*|define (SAB_API|SAB_NOEXCEPT)\b.*)$", text
+                r"#(else|elif .*|define (SAB_API|SAB_NOEXCEPT|SAB_INIT)\b.*)$", text
             ):
                 raise self.error(token.line, f"unknown directive under {opening.text!r}: {text!r}")
             if token.text == "extern":

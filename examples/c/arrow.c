@@ -44,7 +44,7 @@ int main(void) {
     sab_plan *plan = NULL;
     sab_sampler *sampler = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    const sab_budget budget = {NULL, 16}; /* padded length times samples */
+    const sab_budget budget = {.limit = 16}; /* padded length times samples */
     options.budgets = &budget;
     options.budget_count = 1;
     const sab_status status = sab_sizes_arrow_new(&array, &schema, NULL, NULL, &sizes);

@@ -10,7 +10,7 @@ int main(void) {
     sab_plan *plan = NULL;
     sab_sampler *sampler = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    const sab_budget budget = {NULL, 64}; /* padded length times samples */
+    const sab_budget budget = {.limit = 64}; /* padded length times samples */
     options.budgets = &budget;
     options.budget_count = 1;
     if (sab_sizes_new(tokens, 10, SAB_INT32, NULL, &sizes) < 0 ||

@@ -135,7 +135,7 @@ int main(void) {
     sab_peaks_free(peaks);
 
     /* The model is the cost of a plan whose budget is the device. */
-    sab_budget budget = {NULL, (double)arena.total};
+    sab_budget budget = {.limit = (double)arena.total};
     sab_cost *cost;
     check(sab_memory_model_cost_new(model, &cost));
     budget.cost = cost;

@@ -48,7 +48,7 @@ int main(void) {
     sab_sizes *sizes = NULL;
     sab_plan *plan = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    const sab_budget budget = {NULL, 1024};
+    const sab_budget budget = {.limit = 1024};
     options.budgets = &budget;
     options.budget_count = 1;
     check(sab_sizes_new(tokens, SAMPLES, SAB_INT32, NULL, &sizes));

@@ -6,7 +6,7 @@
 
 int main() {
     const std::vector<std::int32_t> tokens = {12, 7, 30, 8, 9, 31, 7, 12, 29, 8};
-    const sab_budget budget = {nullptr, 64};  // padded tokens of a batch
+    const sab_budget budget = {nullptr, 64, {}};  // padded tokens of a batch
     sab::PlanOptions options;
     options.budgets = &budget;
     options.budget_count = 1;

@@ -30,7 +30,7 @@ int main() {
     for (std::size_t i = 0; i < tokens.size(); ++i)
         tokens[i] = static_cast<std::int32_t>(1 + i * 7919 % 97);
 
-    sab_budget budget = {nullptr, 1024};  // padded tokens of a batch
+    sab_budget budget = {nullptr, 1024, {}};  // padded tokens of a batch
     sab::PlanOptions options;
     options.budgets = &budget;
     options.budget_count = 1;

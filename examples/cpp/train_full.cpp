@@ -116,7 +116,7 @@ int main() {
         check(sab_memory_model_cost_new(model, &cost));
     }
 
-    const sab_budget budget = {cost, total_bytes};
+    const sab_budget budget = {cost, total_bytes, {}};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budgets = &budget;
     options.budget_count = 1;

@@ -73,7 +73,7 @@ typedef struct sab_sizes_arrow_options {
      *  which copies the numbers */
     sab_text_unit text_unit;
 } sab_sizes_arrow_options;
-#define SAB_SIZES_ARROW_OPTIONS_INIT {sizeof(sab_sizes_arrow_options)}
+#define SAB_SIZES_ARROW_OPTIONS_INIT SAB_INIT(sab_sizes_arrow_options)
 
 /** Makes sizes from an Arrow array, without a copy.
  *

@@ -51,7 +51,7 @@ typedef struct sab_partition_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_partition_options;
-#define SAB_PARTITION_OPTIONS_INIT {sizeof(sab_partition_options)}
+#define SAB_PARTITION_OPTIONS_INIT SAB_INIT(sab_partition_options)
 
 /** Assigns items to parts so that the largest sum of costs is small.
  *
@@ -125,7 +125,7 @@ typedef struct sab_balanced_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
-#define SAB_BALANCED_OPTIONS_INIT {sizeof(sab_balanced_options)}
+#define SAB_BALANCED_OPTIONS_INIT SAB_INIT(sab_balanced_options)
 
 /** Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
  * under budgets of tokens or memory. For batches without padding (packed, nested, variable-length
@@ -230,7 +230,7 @@ typedef struct sab_balanced_report {
     /** that of random rows */
     double random_length_deviation;
 } sab_balanced_report;
-#define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report)}
+#define SAB_BALANCED_REPORT_INIT SAB_INIT(sab_balanced_report)
 
 /** Measures the current epoch of a balanced or packed sampler. Does not move its cursor.
  *
@@ -293,7 +293,7 @@ typedef struct sab_step_plan_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_step_plan_options;
-#define SAB_STEP_PLAN_OPTIONS_INIT {sizeof(sab_step_plan_options)}
+#define SAB_STEP_PLAN_OPTIONS_INIT SAB_INIT(sab_step_plan_options)
 
 /** The samples of one step, divided among ranks and micro-batches. Immutable; threads may share it.
  */
@@ -404,7 +404,7 @@ typedef struct sab_step_plan_view {
      *  step takes than without waiting, if ranks wait for each other after each micro-batch */
     const double *micro_step_imbalance;
 } sab_step_plan_view;
-#define SAB_STEP_PLAN_VIEW_INIT {sizeof(sab_step_plan_view)}
+#define SAB_STEP_PLAN_VIEW_INIT SAB_INIT(sab_step_plan_view)
 
 /** Shows a step plan.
  *
@@ -478,7 +478,7 @@ typedef struct sab_context_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_context_options;
-#define SAB_CONTEXT_OPTIONS_INIT {sizeof(sab_context_options)}
+#define SAB_CONTEXT_OPTIONS_INIT SAB_INIT(sab_context_options)
 
 /** A part of a sample, which one rank computes.
  *
@@ -529,7 +529,7 @@ typedef struct sab_context_plan_view {
     /** makespan / lower_bound - 1; 0 when both are 0 */
     double gap;
 } sab_context_plan_view;
-#define SAB_CONTEXT_PLAN_VIEW_INIT {sizeof(sab_context_plan_view)}
+#define SAB_CONTEXT_PLAN_VIEW_INIT SAB_INIT(sab_context_plan_view)
 
 /** Splits samples over ranks so that the ranks end early: context parallelism with groups of
  * different sizes.

@@ -24,6 +24,21 @@ extern "C" {
 #define SAB_NOEXCEPT
 #endif
 
+/* What an _INIT macro is: `struct_size`, and zero in all other fields; without a warning that
+ * fields are missing. */
+#ifdef __cplusplus
+#define SAB_INIT(type)                       \
+    {[] {                                    \
+        type sab_init{};                     \
+        sab_init.struct_size = sizeof(type); \
+        return sab_init;                     \
+    }()}
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L
+#define SAB_INIT(type) {.struct_size = sizeof(type)}
+#else
+#define SAB_INIT(type) {sizeof(type)}
+#endif
+
 /** Outcome of a call: 0 success, positive a normal outcome, negative a failure. Values are never
  * reused.
  */
@@ -163,7 +178,7 @@ typedef struct sab_progress_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_progress_options;
-#define SAB_PROGRESS_OPTIONS_INIT {sizeof(sab_progress_options)}
+#define SAB_PROGRESS_OPTIONS_INIT SAB_INIT(sab_progress_options)
 
 #ifdef __cplusplus
 }

@@ -75,7 +75,7 @@ typedef struct sab_cache_options {
      *  read and write for the owner. Existing files keep theirs. 0 (default): 0600 */
     uint64_t file_mode;
 } sab_cache_options;
-#define SAB_CACHE_OPTIONS_INIT {sizeof(sab_cache_options)}
+#define SAB_CACHE_OPTIONS_INIT SAB_INIT(sab_cache_options)
 
 /** Opens a cache.
  *
@@ -242,7 +242,7 @@ typedef struct sab_cache_stats {
      *  symlinks; for "redis-server:" that of the started server. Belongs to the cache */
     const char *url;
 } sab_cache_stats;
-#define SAB_CACHE_STATS_INIT {sizeof(sab_cache_stats)}
+#define SAB_CACHE_STATS_INIT SAB_INIT(sab_cache_stats)
 
 /** Reads the statistics.
  *

@@ -114,7 +114,7 @@ typedef struct sab_bionemo_options {
      *  constructor fails; NULL */
     void (*release)(void *ctx);
 } sab_bionemo_options;
-#define SAB_BIONEMO_OPTIONS_INIT {sizeof(sab_bionemo_options)}
+#define SAB_BIONEMO_OPTIONS_INIT SAB_INIT(sab_bionemo_options)
 
 /** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
  * torch.
@@ -215,7 +215,7 @@ typedef struct sab_bagua_options {
      *  constructor fails; NULL */
     void (*release)(void *ctx);
 } sab_bagua_options;
-#define SAB_BAGUA_OPTIONS_INIT {sizeof(sab_bagua_options)}
+#define SAB_BAGUA_OPTIONS_INIT SAB_INIT(sab_bagua_options)
 
 /** The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed, without torch.
  *

@@ -111,7 +111,7 @@ typedef struct sab_histogram_info {
     /** source of each entry; NULL if the sizes are no mixture */
     const uint32_t *entry_sources;
 } sab_histogram_info;
-#define SAB_HISTOGRAM_INFO_INIT {sizeof(sab_histogram_info)}
+#define SAB_HISTOGRAM_INFO_INIT SAB_INIT(sab_histogram_info)
 
 /** Makes a histogram without samples.
  *
@@ -240,7 +240,7 @@ typedef struct sab_places {
     int64_t *slots;     /**< place of the sample in sab_batch.indices of the rank's batch */
     uint64_t *batch_count; /**< one number: the batches that each rank takes in the epoch; NULL */
 } sab_places;
-#define SAB_PLACES_INIT {sizeof(sab_places)}
+#define SAB_PLACES_INIT SAB_INIT(sab_places)
 
 /** Tells where samples are in an epoch of the bucket order: the inverse of
  * sab_bucket_sampler_new().

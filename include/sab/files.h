@@ -56,7 +56,7 @@ typedef struct sab_sizes_file_options {
      *  SAB_NULLS_ZERO */
     sab_null_rule nulls;
 } sab_sizes_file_options;
-#define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options)}
+#define SAB_SIZES_FILE_OPTIONS_INIT SAB_INIT(sab_sizes_file_options)
 
 /** Reads the sizes of the samples of a file.
  *

@@ -65,7 +65,7 @@ typedef struct sab_thresholds_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_thresholds_options;
-#define SAB_THRESHOLDS_OPTIONS_INIT {sizeof(sab_thresholds_options)}
+#define SAB_THRESHOLDS_OPTIONS_INIT SAB_INIT(sab_thresholds_options)
 
 /** Costs of the groups, if each is one batch. A group without samples costs nothing. */
 typedef struct sab_thresholds_info {
@@ -88,7 +88,7 @@ typedef struct sab_thresholds_info {
     /** searches that ended because two thresholds met ("narrow gap") */
     uint64_t narrow;
 } sab_thresholds_info;
-#define SAB_THRESHOLDS_INFO_INIT {sizeof(sab_thresholds_info)}
+#define SAB_THRESHOLDS_INFO_INIT SAB_INIT(sab_thresholds_info)
 
 /** Finds `k` thresholds, which divide lengths into `k` + 1 groups.
  *
@@ -197,7 +197,7 @@ typedef struct sab_grouping_view {
      *  ...; NULL without dimensions */
     const int64_t *intervals;
 } sab_grouping_view;
-#define SAB_GROUPING_VIEW_INIT {sizeof(sab_grouping_view)}
+#define SAB_GROUPING_VIEW_INIT SAB_INIT(sab_grouping_view)
 
 /** Shows a grouping.
  *
@@ -242,7 +242,7 @@ typedef struct sab_ragged {
     /** instead of `values`: the address of each sample; ignored for samples without elements */
     void *const *data;
 } sab_ragged;
-#define SAB_RAGGED_INIT {sizeof(sab_ragged)}
+#define SAB_RAGGED_INIT SAB_INIT(sab_ragged)
 
 /** Value of padded positions. */
 typedef int32_t sab_pad_rule;
@@ -270,7 +270,7 @@ typedef struct sab_pad_options {
      *  each, which end before the call returns; 0 (default): the number of processors */
     uint64_t threads;
 } sab_pad_options;
-#define SAB_PAD_OPTIONS_INIT {sizeof(sab_pad_options)}
+#define SAB_PAD_OPTIONS_INIT SAB_INIT(sab_pad_options)
 
 /** The smallest shape that holds the samples: the largest length along each dimension.
  *

@@ -49,7 +49,7 @@ typedef struct sab_probe_options {
      *  the device's own */
     int64_t total_bytes;
 } sab_probe_options;
-#define SAB_PROBE_OPTIONS_INIT {sizeof(sab_probe_options)}
+#define SAB_PROBE_OPTIONS_INIT SAB_INIT(sab_probe_options)
 
 /** Memory statistics; -1 if not known. */
 typedef struct sab_probe_stats {
@@ -67,7 +67,7 @@ typedef struct sab_probe_stats {
     /** bytes of the device, or `total_bytes` */
     int64_t total;
 } sab_probe_stats;
-#define SAB_PROBE_STATS_INIT {sizeof(sab_probe_stats)}
+#define SAB_PROBE_STATS_INIT SAB_INIT(sab_probe_stats)
 
 /** Functions of a caller's probe. Each returns 0, or a code that sab_last_error_code() returns
  * unchanged.
@@ -100,7 +100,7 @@ typedef struct sab_probe_callbacks {
     /** called once when the probe is freed, and not when sab_probe_callbacks_new() fails; NULL */
     void (*release)(void *ctx);
 } sab_probe_callbacks;
-#define SAB_PROBE_CALLBACKS_INIT {sizeof(sab_probe_callbacks)}
+#define SAB_PROBE_CALLBACKS_INIT SAB_INIT(sab_probe_callbacks)
 
 /** Opens a probe of the library.
  *
@@ -207,7 +207,7 @@ typedef struct sab_collect_peak_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_collect_peak_options;
-#define SAB_COLLECT_PEAK_OPTIONS_INIT {sizeof(sab_collect_peak_options)}
+#define SAB_COLLECT_PEAK_OPTIONS_INIT SAB_INIT(sab_collect_peak_options)
 
 /** Measurements. The arrays belong to the sab_peaks and stay valid until the next call that changes
  * it.
@@ -236,7 +236,7 @@ typedef struct sab_peaks_view {
     /** their numbers */
     const uint64_t *out_of_memory;
 } sab_peaks_view;
-#define SAB_PEAKS_VIEW_INIT {sizeof(sab_peaks_view)}
+#define SAB_PEAKS_VIEW_INIT SAB_INIT(sab_peaks_view)
 
 /** Makes an empty collection.
  *
@@ -298,7 +298,7 @@ typedef struct sab_measurement_options {
     /** of the model, see sab_memory_model_options. 0: 2 */
     uint32_t degree;
 } sab_measurement_options;
-#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options)}
+#define SAB_MEASUREMENT_OPTIONS_INIT SAB_INIT(sab_measurement_options)
 
 /** Picks the points (count, length of each column) that determine a SAB_MODEL_BATCH model best: a
  * D-optimal design, chosen greedily on a grid. The points are in ascending order of count * sum of
@@ -358,7 +358,7 @@ typedef struct sab_memory_model_options {
      *  sizes with other names. NULL: no names */
     const char *const *column_names;
 } sab_memory_model_options;
-#define SAB_MEMORY_MODEL_OPTIONS_INIT {sizeof(sab_memory_model_options)}
+#define SAB_MEMORY_MODEL_OPTIONS_INIT SAB_INIT(sab_memory_model_options)
 
 /** Facts of a model. Residuals are (measured - predicted) / predicted. */
 typedef struct sab_memory_model_info {
@@ -396,7 +396,7 @@ typedef struct sab_memory_model_info {
     /** largest absolute residual */
     double largest_residual;
 } sab_memory_model_info;
-#define SAB_MEMORY_MODEL_INFO_INIT {sizeof(sab_memory_model_info)}
+#define SAB_MEMORY_MODEL_INFO_INIT SAB_INIT(sab_memory_model_info)
 
 /** Fits a model to measurements.
  *

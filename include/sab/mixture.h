@@ -141,7 +141,7 @@ typedef struct sab_mixture_options {
     /** number of `all_sources`: without `ids` that of the sources, or 0 */
     size_t all_source_count;
 } sab_mixture_options;
-#define SAB_MIXTURE_OPTIONS_INIT {sizeof(sab_mixture_options)}
+#define SAB_MIXTURE_OPTIONS_INIT SAB_INIT(sab_mixture_options)
 
 /** Makes a mixture of several data sets. The index of a sample is its position among the samples of
  * the first source, then those of the second, and so on. The ids of the sources are 0, 1 and so on.
@@ -168,7 +168,7 @@ typedef struct sab_mixture_source {
     double repeat;          /**< of the epoch; 0 with `all_sources`: it depends on all shards */
     uint64_t epoch_samples; /**< that the epoch takes from it, with repeats; 0 as `repeat` */
 } sab_mixture_source;
-#define SAB_MIXTURE_SOURCE_INIT {sizeof(sab_mixture_source)}
+#define SAB_MIXTURE_SOURCE_INIT SAB_INIT(sab_mixture_source)
 
 /** Facts of a source.
  *
@@ -208,7 +208,7 @@ typedef struct sab_mixture_report {
      *  The due is `proportion` of the total so far. See the comment of the file */
     double deviation;
 } sab_mixture_report;
-#define SAB_MIXTURE_REPORT_INIT {sizeof(sab_mixture_report)}
+#define SAB_MIXTURE_REPORT_INIT SAB_INIT(sab_mixture_report)
 
 /** Reads all batches of the present epoch of a sampler, and reports each source. The sampler stays
  * where it is.

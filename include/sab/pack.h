@@ -135,7 +135,7 @@ typedef struct sab_packed_options {
      *  other methods */
     uint64_t tries;
 } sab_packed_options;
-#define SAB_PACKED_OPTIONS_INIT {sizeof(sab_packed_options)}
+#define SAB_PACKED_OPTIONS_INIT SAB_INIT(sab_packed_options)
 
 /** Facts of a packing. Those of SAB_PACK_SHUFFLED and SAB_PACK_CONCAT are of the present epoch:
  *  `bins` and `fill` of the former, `split` and `sequences` of the latter, `most_sequences` of
@@ -166,7 +166,7 @@ typedef struct sab_packed_info {
     /** total / (bins * the column's capacity) */
     double fill;
 } sab_packed_info;
-#define SAB_PACKED_INFO_INIT {sizeof(sab_packed_info)}
+#define SAB_PACKED_INFO_INIT SAB_INIT(sab_packed_info)
 
 /** Packs samples into bins. The batches of the sampler are the bins.
  *

@@ -190,7 +190,7 @@ typedef struct sab_plan_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_plan_options;
-#define SAB_PLAN_OPTIONS_INIT {sizeof(sab_plan_options)}
+#define SAB_PLAN_OPTIONS_INIT SAB_INIT(sab_plan_options)
 
 /** One bucket of a plan. Its arrays have one number a column, belong to the plan and live as long
  * as the handle. */
@@ -209,7 +209,7 @@ typedef struct sab_bucket {
     uint64_t batches;            /**< batches an epoch */
     int64_t id;                  /**< of its samples, by `separate_by`; else 0 */
 } sab_bucket;
-#define SAB_BUCKET_INIT {sizeof(sab_bucket)}
+#define SAB_BUCKET_INIT SAB_INIT(sab_bucket)
 
 /** Facts of a plan that no order changes. */
 typedef struct sab_plan_info {
@@ -242,7 +242,7 @@ typedef struct sab_plan_info {
     /** one for each column; NULL: they have no names */
     const char *const *column_names;
 } sab_plan_info;
-#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info)}
+#define SAB_PLAN_INFO_INIT SAB_INIT(sab_plan_info)
 
 /** Makes a plan. Time: about that of sorting the sizes by counting.
  *
@@ -424,7 +424,7 @@ typedef struct sab_plan_report {
     /** set by the caller: room for `padded_total` of each column; NULL: not wanted */
     double *padded_totals;
 } sab_plan_report;
-#define SAB_PLAN_REPORT_INIT {sizeof(sab_plan_report)}
+#define SAB_PLAN_REPORT_INIT SAB_INIT(sab_plan_report)
 
 /** Measures an epoch of the bucket order, and the next one for `meet_again`.
  *

@@ -119,7 +119,7 @@ typedef struct sab_batch {
     /** that all its samples have, where sab_plan_options.separate_by separates them; 0 */
     int64_t id;
 } sab_batch;
-#define SAB_BATCH_INIT {sizeof(sab_batch)}
+#define SAB_BATCH_INIT SAB_INIT(sab_batch)
 
 /** The rows of a batch whose layout is SAB_LAYOUT_ROW. Its arrays belong to the sampler and stay
  *  valid until the next call on it that shows another batch. */
@@ -139,7 +139,7 @@ typedef struct sab_rows {
      *  fixed length */
     const double *capacity;
 } sab_rows;
-#define SAB_ROWS_INIT {sizeof(sab_rows)}
+#define SAB_ROWS_INIT SAB_INIT(sab_rows)
 
 /** Several batches. The arrays belong to the sampler and stay valid until the next call on it. They
  *  have the numbers of the batches one after the other. */
@@ -178,7 +178,7 @@ typedef struct sab_block {
     /** beside `indices`, as in sab_rows; NULL when the batches have none */
     const int64_t *starts;
 } sab_block;
-#define SAB_BLOCK_INIT {sizeof(sab_block)}
+#define SAB_BLOCK_INIT SAB_INIT(sab_block)
 
 /** A step of the optimizer, over all ranks and all their micro-batches. `totals` belongs to the
  *  sampler and stays valid until the next call on it. */
@@ -195,7 +195,7 @@ typedef struct sab_step {
     /** sum of the sizes, one a column; -1 when not known (sharded sampler of several ranks) */
     const double *totals;
 } sab_step;
-#define SAB_STEP_INIT {sizeof(sab_step)}
+#define SAB_STEP_INIT SAB_INIT(sab_step)
 
 /* ---- Samplers ---- */
 
@@ -240,7 +240,7 @@ typedef struct sab_sampler_options {
     /** number of `balance`, 0 or 1 */
     size_t balance_count;
 } sab_sampler_options;
-#define SAB_SAMPLER_OPTIONS_INIT {sizeof(sab_sampler_options)}
+#define SAB_SAMPLER_OPTIONS_INIT SAB_INIT(sab_sampler_options)
 
 /** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position) and
  * of what the epoch began with: world size, micro-batches, `costliest_first`, `mix_lengths` and

@@ -82,7 +82,7 @@ typedef struct sab_sizes_options {
      *  the handle and the samplers made from it. A plan copies what it needs */
     int32_t copy;
 } sab_sizes_options;
-#define SAB_SIZES_OPTIONS_INIT {sizeof(sab_sizes_options)}
+#define SAB_SIZES_OPTIONS_INIT SAB_INIT(sab_sizes_options)
 
 /** Makes sizes from an array.
  *
@@ -174,7 +174,7 @@ typedef struct sab_sizes_info {
      * people, and may change in any release */
     const char *description;
 } sab_sizes_info;
-#define SAB_SIZES_INFO_INIT {sizeof(sab_sizes_info)}
+#define SAB_SIZES_INFO_INIT SAB_INIT(sab_sizes_info)
 
 /** Facts of sizes.
  *

@@ -85,7 +85,7 @@ typedef struct sab_max_batch_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_max_batch_options;
-#define SAB_MAX_BATCH_OPTIONS_INIT {sizeof(sab_max_batch_options)}
+#define SAB_MAX_BATCH_OPTIONS_INIT SAB_INIT(sab_max_batch_options)
 
 /** Result of sab_max_batch_find(). */
 typedef struct sab_max_batch {
@@ -102,7 +102,7 @@ typedef struct sab_max_batch {
     /** limit of the peaks */
     int64_t limit;
 } sab_max_batch;
-#define SAB_MAX_BATCH_INIT {sizeof(sab_max_batch)}
+#define SAB_MAX_BATCH_INIT SAB_INIT(sab_max_batch)
 
 /** Finds the largest batch whose step fits.
  *
@@ -146,7 +146,7 @@ typedef struct sab_verification_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_verification_options;
-#define SAB_VERIFICATION_OPTIONS_INIT {sizeof(sab_verification_options)}
+#define SAB_VERIFICATION_OPTIONS_INIT SAB_INIT(sab_verification_options)
 
 /** Result of sab_plan_verify(). */
 typedef struct sab_verification {
@@ -155,7 +155,7 @@ typedef struct sab_verification {
     int64_t peak;       /**< largest of their peaks */
     int64_t total;      /**< bytes of the device; -1 where not known */
 } sab_verification;
-#define SAB_VERIFICATION_INIT {sizeof(sab_verification)}
+#define SAB_VERIFICATION_INIT SAB_INIT(sab_verification)
 
 /** Runs the costliest batches of a plan before training, costliest first.
  *
@@ -205,7 +205,7 @@ typedef struct sab_step_in_chunks_options {
     /** largest part of the first try; 0: the whole batch */
     uint64_t chunk_size;
 } sab_step_in_chunks_options;
-#define SAB_STEP_IN_CHUNKS_OPTIONS_INIT {sizeof(sab_step_in_chunks_options)}
+#define SAB_STEP_IN_CHUNKS_OPTIONS_INIT SAB_INIT(sab_step_in_chunks_options)
 
 /** Runs a batch in parts that fit: halves the parts until none runs out of memory, each time from
  * the same random state.
@@ -244,7 +244,7 @@ typedef struct sab_memory_guard_options {
     /** passed to `reduce` */
     void *reduce_ctx;
 } sab_memory_guard_options;
-#define SAB_MEMORY_GUARD_OPTIONS_INIT {sizeof(sab_memory_guard_options)}
+#define SAB_MEMORY_GUARD_OPTIONS_INIT SAB_INIT(sab_memory_guard_options)
 
 /** Statistics of a memory guard. */
 typedef struct sab_memory_guard_info {
@@ -266,7 +266,7 @@ typedef struct sab_memory_guard_info {
     /** largest number of bytes by which peaks of the window exceed the model */
     double creep;
 } sab_memory_guard_info;
-#define SAB_MEMORY_GUARD_INFO_INIT {sizeof(sab_memory_guard_info)}
+#define SAB_MEMORY_GUARD_INFO_INIT SAB_INIT(sab_memory_guard_info)
 
 /** Makes a guard for a run.
  *

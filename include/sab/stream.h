@@ -75,7 +75,7 @@ typedef struct sab_object_functions {
     /** makes a handle from the bytes of `save`. Given if and only if `save` is */
     int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
 } sab_object_functions;
-#define SAB_OBJECT_FUNCTIONS_INIT {sizeof(sab_object_functions)}
+#define SAB_OBJECT_FUNCTIONS_INIT SAB_INIT(sab_object_functions)
 
 /** Takes the next record.
  *
@@ -191,7 +191,7 @@ typedef struct sab_list_stream_options {
     /** at most 2^20; 0: 1 */
     uint64_t world_size;
 } sab_list_stream_options;
-#define SAB_LIST_STREAM_OPTIONS_INIT {sizeof(sab_list_stream_options)}
+#define SAB_LIST_STREAM_OPTIONS_INIT SAB_INIT(sab_list_stream_options)
 
 /** A source: the records of a list, such as file names.
  *
@@ -230,7 +230,7 @@ typedef struct sab_source_functions {
     /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_source_functions;
-#define SAB_SOURCE_FUNCTIONS_INIT {sizeof(sab_source_functions)}
+#define SAB_SOURCE_FUNCTIONS_INIT SAB_INIT(sab_source_functions)
 
 /** A source that calls functions of the caller. A stage with threads calls them from a thread, one
  * at a time.
@@ -275,7 +275,7 @@ typedef struct sab_files_stream_options {
      *  and errors are the same for any number. See sab_files_stream_new() */
     uint64_t readers;
 } sab_files_stream_options;
-#define SAB_FILES_STREAM_OPTIONS_INIT {sizeof(sab_files_stream_options)}
+#define SAB_FILES_STREAM_OPTIONS_INIT SAB_INIT(sab_files_stream_options)
 
 /** The records of files whose names are the records of the source. Files may be plain, gzip (RFC
  * 1952) or Zstandard (RFC 8878), recognised by their first bytes. A restore seeks in a plain file.
@@ -337,7 +337,7 @@ typedef struct sab_map_stream_options {
     /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_map_stream_options;
-#define SAB_MAP_STREAM_OPTIONS_INIT {sizeof(sab_map_stream_options)}
+#define SAB_MAP_STREAM_OPTIONS_INIT SAB_INIT(sab_map_stream_options)
 
 /** Maps each record to another one.
  *
@@ -518,7 +518,7 @@ typedef struct sab_mix_stream_options {
     /** when the mix ends; SAB_MIX_UNTIL_FIRST */
     sab_mix_until until;
 } sab_mix_stream_options;
-#define SAB_MIX_STREAM_OPTIONS_INIT {sizeof(sab_mix_stream_options)}
+#define SAB_MIX_STREAM_OPTIONS_INIT SAB_INIT(sab_mix_stream_options)
 
 /** Mixes the records of several sources by proportions, with exact counts and without random
  * numbers. After any number of records, each source has given its proportion of them to less than
@@ -648,7 +648,7 @@ typedef struct sab_readahead_stream_options {
     /** number of columns that `sizes_fn` sets, 2 to SAB_MAX_COLUMNS; 0 for one size */
     size_t columns;
 } sab_readahead_stream_options;
-#define SAB_READAHEAD_STREAM_OPTIONS_INIT {sizeof(sab_readahead_stream_options)}
+#define SAB_READAHEAD_STREAM_OPTIONS_INIT SAB_INIT(sab_readahead_stream_options)
 
 /** Batches of records of similar size, as lists: reads a window, sorts it by size, largest first
  * and stably, divides it into batches and shuffles them (after Marian NMT's BatchGenerator, by way
@@ -691,7 +691,7 @@ typedef struct sab_pack_stream_options {
     /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
 } sab_pack_stream_options;
-#define SAB_PACK_STREAM_OPTIONS_INIT {sizeof(sab_pack_stream_options)}
+#define SAB_PACK_STREAM_OPTIONS_INIT SAB_INIT(sab_pack_stream_options)
 
 /** Lists of records whose sizes sum to nearly the capacity: rows for packed training from a stream
  * of unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept

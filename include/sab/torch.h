@@ -30,7 +30,7 @@ typedef struct sab_torch_info {
     const char *component_path; /**< file name of the component; static */
     int32_t cuda_devices;       /**< CUDA devices that it can use; 0 for a LibTorch without CUDA */
 } sab_torch_info;
-#define SAB_TORCH_INFO_INIT {sizeof(sab_torch_info)}
+#define SAB_TORCH_INFO_INIT SAB_INIT(sab_torch_info)
 
 /** Loads the LibTorch component. Its symbols are local. Does nothing if it is loaded already.
  *
@@ -132,7 +132,7 @@ typedef struct sab_torch_leaf {
      *  the identity for rotations, of the same dtype and device. NULL */
     struct sab_torch_tensor *value_tensor;
 } sab_torch_leaf;
-#define SAB_TORCH_LEAF_INIT {sizeof(sab_torch_leaf)}
+#define SAB_TORCH_LEAF_INIT SAB_INIT(sab_torch_leaf)
 
 /** Makes a collection of separate samples.
  *
@@ -205,7 +205,7 @@ typedef struct sab_torch_collection_info {
     uint64_t groups;    /**< number of groups; 0 when it is not grouped */
     uint64_t leaves;    /**< tensors of a sample */
 } sab_torch_collection_info;
-#define SAB_TORCH_COLLECTION_INFO_INIT {sizeof(sab_torch_collection_info)}
+#define SAB_TORCH_COLLECTION_INFO_INIT SAB_INIT(sab_torch_collection_info)
 
 /** Gives the facts of a collection.
  *

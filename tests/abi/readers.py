@@ -20,7 +20,10 @@ PREFIX, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3
 REPO = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = PREFIX / "include"
 LIBRARY = next(PREFIX.rglob("libsab.so.0"))
-HEADERS = sorted((INCLUDE / "sab").glob("*.h"))
+HEADERS = [  # each behind those that it includes
+    INCLUDE / name
+    for name in re.findall(r'#include "(sab/\w+\.h)"', (INCLUDE / "sab.h").read_text())
+]
 DECLARATIONS = (PREFIX / "share/libsab/sab_cdef.h").read_text()
 STRUCTS = re.findall(
     r"^typedef struct (\w+) \{(.*?)^\} \1;", DECLARATIONS, re.DOTALL | re.MULTILINE
@@ -65,6 +68,36 @@ def check_standards():
     for language, standard in standards:
         compiler = "cc" if language == "c" else "c++"
         run(compiler, f"-std={standard}", "-x", language, *strict, INCLUDE / "sab.h")
+
+
+def check_initializers():
+    """_INIT macros in programs that are compiled with many warnings."""
+    macros = [
+        macro
+        for header in HEADERS
+        for macro in re.findall(r"#define (SAB_\w+_INIT) SAB_INIT\((\w+)\)", header.read_text())
+    ]
+    assert len(macros) > 50
+    source = SCRATCH / "initializers.c"
+    lines = [
+        f"size_t f{i}(void);\nsize_t f{i}(void) {{\n"
+        f"    {struct} one = {macro}, two[2] = {{{macro}, {macro}}};\n"
+        f"    static const {struct} three = {macro};\n"
+        "    return one.struct_size + two[1].struct_size + three.struct_size;\n}"
+        for i, (macro, struct) in enumerate(macros)
+    ]
+    source.write_text("\n".join(["#include <sab.h>", *lines, ""]))
+    strict = ["-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror"]
+    compilers = [("cc", "c++"), ("clang", "clang++")] if shutil.which("clang") else [("cc", "c++")]
+    for c, cpp in compilers:
+        for compiler, language, standard in (
+            (c, "c", "c99"),
+            (c, "c", "c17"),
+            (cpp, "c++", "c++11"),
+            (cpp, "c++", "c++20"),
+        ):
+            often = [f"-std={standard}", "-x", language, "-fsyntax-only", f"-I{INCLUDE}"]
+            run(compiler, *strict, *often, source)
 
 
 def check_clang():
@@ -126,10 +159,7 @@ def check_plain_words():
 
 def check_swig():
     """Every declaration wrapped for Python, compiled, and called."""
-    includes = "\n".join(
-        f'%include "sab/{header.name}"'
-        for header in sorted(HEADERS, key=lambda each: DECLARATIONS.find(f"sab_{each.stem}"))
-    )
+    includes = "\n".join(f'%include "sab/{header.name}"' for header in HEADERS)
     (SCRATCH / "swig_sab.i").write_text(
         f"%module swig_sab\n%{{\n#include <sab.h>\n%}}\n%include <stdint.i>\n{includes}\n"
     )
@@ -218,6 +248,7 @@ def main():
     SCRATCH.mkdir(parents=True, exist_ok=True)
     checks = [
         check_standards,
+        check_initializers,
         check_clang,
         check_plain_words,
         check_swig,

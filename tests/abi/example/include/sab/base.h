@@ -64,7 +64,7 @@ typedef struct sab_box_options {
     uint64_t end;
 } sab_box_options;
 #define SAB_BOX_OPTIONS_INIT \
-    {sizeof(sab_box_options)}
+    SAB_INIT(sab_box_options)
 
 /** Makes a box.
  *

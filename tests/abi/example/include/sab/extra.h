@@ -33,7 +33,7 @@ typedef struct sab_pair {
 typedef struct sab_thing {
     size_t struct_size; /**< set by SAB_THING_INIT */
 } sab_thing;
-#define SAB_THING_INIT {sizeof(sab_thing)}
+#define SAB_THING_INIT SAB_INIT(sab_thing)
 
 /** Packs boxes.
  *

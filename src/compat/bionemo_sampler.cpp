@@ -38,7 +38,7 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
         check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
               "must be that of the plan, ", facts.samples);
     }
-    means_ = BatchMeans::of(sums_of(reader_.plan()), static_cast<double>(facts.batches));
+    mean_ = {sums_of(reader_.plan()), static_cast<double>(facts.batches)};
     const auto buckets = reader_.plan().buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
         BucketQueue queue;
@@ -204,7 +204,7 @@ bool BionemoSampler::take(EpochBatch& placed) {
         if (is_greedy())
             so_far_.weigh(placed);
         else
-            placed.weigh(means_);
+            placed.weigh(mean_);
         return true;
     }
     return false;

@@ -187,7 +187,7 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 /// The batches of each rank. Whole steps, unless the last step is split.
 void Cursor::lay_out() {
     divided_batch_ = {};
-    schedule_.means.reset();
+    schedule_.mean.reset();
     schedule_.rest = rest_of(schedule_);
     if (schedule_.rest && fewest() > 1)
         if (const std::size_t count = schedule_.rest->left_out().size(); count > 0)
@@ -208,7 +208,7 @@ void Cursor::lay_out() {
 
 /// Of all batches, but for those before the first position and those that the last step leaves out,
 /// and with those that it repeats.
-BatchMeans Cursor::means() const {
+BatchMean Cursor::mean() const {
     const uint64_t first = schedule_.first_batch(), all = order().batches(),
                    taken = (schedule_.end - schedule_.first_position) * schedule_.world_size,
                    end = first + taken;
@@ -228,7 +228,7 @@ BatchMeans Cursor::means() const {
     } else {
         add(first, std::min(end, all), 1);
     }
-    return BatchMeans::of(sums, static_cast<double>(taken));
+    return {sums, static_cast<double>(taken)};
 }
 
 /// The batches from the first position on, where they are not those of the epoch.
@@ -309,10 +309,10 @@ double Cursor::limit(std::size_t index) const {
 }
 
 void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
-    if (!schedule_.means) schedule_.means = means();
+    if (!schedule_.mean) schedule_.mean = mean();
     const Slice part = slice(position, rank);
     order().fill(part.position, part.first, part.count, batch.batch);
-    batch.weigh(*schedule_.means);
+    batch.weigh(*schedule_.mean);
     batch.epoch = schedule_.epoch_options.epoch;
     batch.position = position;
     const uint64_t after = position - schedule_.first_position,

@@ -12,28 +12,23 @@ BatchSums BatchOrder::sums() const {
     return sums;
 }
 
-BatchMeans BatchMeans::of(const BatchSums& sums, double batches) {
-    BatchMeans means{sums.samples / batches, sums.total};
-    for (double& total : means.total) total /= batches;
-    return means;
-}
-
 /// An empty batch weighs nothing. Where all totals are 0, they are as large as their mean.
-void EpochBatch::weigh(const BatchMeans& means) {
+void EpochBatch::weigh(const BatchMean& mean) {
     if (batch.count == 0) {
         sample_weight = 0;
         token_weight = {};
         return;
     }
-    sample_weight = static_cast<double>(batch.count) / means.samples;
+    const auto& [samples, total] = mean.sums;
+    sample_weight = static_cast<double>(batch.count) * mean.batches / samples;
     for (std::size_t j = 0; j < batch.columns; ++j)
-        token_weight[j] = means.total[j] > 0 ? batch.total[j] / means.total[j] : 1;
+        token_weight[j] = total[j] > 0 ? batch.total[j] * mean.batches / total[j] : 1;
 }
 
-void MeansSoFar::weigh(EpochBatch& batch) {
+void MeanSoFar::weigh(EpochBatch& batch) {
     if (batch.position == 0) sums_ = {};
     sums_.add({static_cast<double>(batch.batch.count), batch.batch.total});
-    batch.weigh(BatchMeans::of(sums_, static_cast<double>(batch.position + 1)));
+    batch.weigh({sums_, static_cast<double>(batch.position + 1)});
 }
 
 sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {

@@ -15,13 +15,10 @@
 
 namespace sab {
 
-/// What batches are weighed by: the mean of an epoch.
-struct BatchMeans {
-    double samples = 0;
-    PerColumn total{};
-
-    /// Of that many batches.
-    static BatchMeans of(const BatchSums& sums, double batches);
+/// What batches are weighed by: the mean of so many batches.
+struct BatchMean {
+    BatchSums sums;
+    double batches = 0;
 };
 
 /// A batch with its position in the epoch.
@@ -38,11 +35,11 @@ struct EpochBatch {
     /// Sampler::changes() when it was shown
     uint64_t changes = nothing_shown;
 
-    void weigh(const BatchMeans& means);
+    void weigh(const BatchMean& mean);
 };
 
 /// Weighs batches of unknown number by the mean of those of the epoch so far.
-class MeansSoFar {
+class MeanSoFar {
 public:
     void weigh(EpochBatch& batch);
 

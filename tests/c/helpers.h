@@ -101,7 +101,7 @@ struct weights {
     double a_sample, a_token; /* the weight of one; 0: not known */
 };
 
-static inline int is_near(double number, double other) {
+static inline int nearly_equal(double number, double other) {
     return number - other <= 1e-9 * other && other - number <= 1e-9 * other;
 }
 
@@ -114,14 +114,14 @@ static inline void add_weights(struct weights *sums, const sab_batch *batch) {
     const double a_sample = batch->sample_weight / (double)batch->count,
                  a_token = *batch->token_weight / *batch->total;
     EXPECT(sums->a_sample == 0 ||
-           (is_near(a_sample, sums->a_sample) && is_near(a_token, sums->a_token)));
+           (nearly_equal(a_sample, sums->a_sample) && nearly_equal(a_token, sums->a_token)));
     sums->a_sample = a_sample;
     sums->a_token = a_token;
 }
 
 static inline int have_mean_one(const struct weights *sums) {
     const double batches = (double)sums->batches;
-    return is_near(sums->samples, batches) && is_near(sums->tokens, batches);
+    return nearly_equal(sums->samples, batches) && nearly_equal(sums->tokens, batches);
 }
 
 /* The step of the batch that was shown last. */

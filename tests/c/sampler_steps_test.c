@@ -429,8 +429,8 @@ static void Weights_OfTheNextEpoch_HaveTheMeanOne(void) {
                 if (kind->capabilities & COUNTED)
                     add_weights(&weights, &batch);
                 else
-                    EXPECT(is_near(batch.sample_weight, (double)batch.count * batches / samples) &&
-                           is_near(*batch.token_weight, *batch.total * batches / total));
+                    EXPECT(nearly_equal(batch.sample_weight, (double)batch.count * batches / samples) &&
+                           nearly_equal(*batch.token_weight, *batch.total * batches / total));
             }
             EXPECT(batches > 1 && (!(kind->capabilities & COUNTED) || have_mean_one(&weights)));
         }
@@ -471,7 +471,7 @@ static void Weights_OfDroppedAndRepeatedTails_CountSamples(void) {
                 while (sab_next_batch(sampler, &batch) == SAB_OK) add_weights(&weights, &batch);
                 sab_sampler_free(sampler);
             }
-            EXPECT(is_near(weights.samples, (double)weights.batches));
+            EXPECT(nearly_equal(weights.samples, (double)weights.batches));
             EXPECT(fabs(weights.tokens / (double)weights.batches - 1) < 0.02);
             sab_plan_free(plan);
         }

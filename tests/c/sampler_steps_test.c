@@ -429,7 +429,8 @@ static void Weights_OfTheNextEpoch_HaveTheMeanOne(void) {
                 if (kind->capabilities & COUNTED)
                     add_weights(&weights, &batch);
                 else
-                    EXPECT(nearly_equal(batch.sample_weight, (double)batch.count * batches / samples) &&
+                    EXPECT(nearly_equal(batch.sample_weight,
+                                        (double)batch.count * batches / samples) &&
                            nearly_equal(*batch.token_weight, *batch.total * batches / total));
             }
             EXPECT(batches > 1 && (!(kind->capabilities & COUNTED) || have_mean_one(&weights)));

@@ -40,7 +40,9 @@ def concatenated(**options):
 
 
 def rows(**options):
-    return sab.PackedSampler({"a": SIZES, "b": SIZES[::-1]}, capacity={"a": 400, "b": 500}, **options)
+    return sab.PackedSampler(
+        {"a": SIZES, "b": SIZES[::-1]}, capacity={"a": 400, "b": 500}, **options
+    )
 
 
 def balanced(**options):
@@ -134,7 +136,9 @@ def test_empty_batches_count_and_weigh_nothing():
     samplers = [sab.BucketSampler([5, 7], budget=20, rank=r, world_size=4) for r in range(4)]
     batches = batches_of(samplers)
     assert sorted(batch.sample_weight for batch in batches) == [0, 0, 2, 2]
-    assert sorted(batch.token_weight for batch in batches) == pytest.approx([0, 0, 20 / 12, 28 / 12])
+    assert sorted(batch.token_weight for batch in batches) == pytest.approx(
+        [0, 0, 20 / 12, 28 / 12]
+    )
 
 
 def test_one_column_has_a_number_and_several_a_dictionary():

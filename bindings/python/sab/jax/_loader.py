@@ -178,7 +178,7 @@ class DataLoader:
 
     @property
     def token_weight(self) -> PerColumn:
-        """The same for a loss that is a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
+        """The same for a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
         return self._known_batch("token_weight").token_weight
 
     def step(self) -> Step:

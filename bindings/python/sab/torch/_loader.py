@@ -25,9 +25,7 @@ _BY_SAMPLER = ("batch_size", "shuffle", "drop_last")  # what the sampler decides
 class Pass:
     """The place of a pass over a loader."""
 
-    def __init__(
-        self, walk: Walk, outer: Pass | None, fetched: collections.deque[Batch]
-    ) -> None:
+    def __init__(self, walk: Walk, outer: Pass | None, fetched: collections.deque[Batch]) -> None:
         self.walk = walk  # of the sampler, which is ahead where workers fetch
         self.fetched = fetched  # batches whose data was not yielded yet
         self.batch: Batch | None = None  # that of the data that was yielded last
@@ -164,7 +162,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     @property
     def token_weight(self) -> PerColumn:
-        """The same for a loss that is a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
+        """The same for a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
         return self._known_batch("token_weight").token_weight
 
     def step(self) -> Step:

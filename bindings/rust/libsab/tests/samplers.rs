@@ -117,9 +117,11 @@ fn a_second_loop_is_the_next_epoch_or_the_same_one_from_its_start() {
 
 #[test]
 fn weights_have_the_mean_1() {
-    let of_rank = |rank| bucket(&SamplerOptions::new().rank(rank).world_size(3));
-    let batches: Vec<_> =
-        (0..3).flat_map(|rank| of_rank(rank).map(Result::unwrap).collect::<Vec<_>>()).collect();
+    let mut batches = Vec::new();
+    for rank in 0..3 {
+        let mut sampler = bucket(&SamplerOptions::new().rank(rank).world_size(3));
+        batches.extend(sampler.iter_mut().map(Result::unwrap));
+    }
     let mean = |number: &dyn Fn(&libsab::Batch) -> f64| {
         batches.iter().map(number).sum::<f64>() / batches.len() as f64
     };

@@ -250,6 +250,8 @@ typedef struct sab_batch {
  uint64_t step;
  uint64_t micro_batch;
  int64_t id;
+ double sample_weight;
+ const double *token_weight;
 } sab_batch;
 typedef struct sab_rows {
  size_t struct_size;
@@ -275,6 +277,8 @@ typedef struct sab_block {
  const int64_t *id;
  const int32_t *const *cu_seqlens;
  const int64_t *starts;
+ const double *sample_weight;
+ const double *token_weight;
 } sab_block;
 typedef struct sab_step {
  size_t struct_size;

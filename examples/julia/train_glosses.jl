@@ -101,15 +101,15 @@ end
 # ---- Training ----
 
 # [run]
-"Trains on batches of indices. Returns seconds, padding, and accuracy on the test batches."
+"Trains on pairs of indices and weight. Returns seconds, padding, and accuracy on the test batches."
 function run(batches, words, parts, test)
     model = new_model(MersenneTwister(0))
     past = map(zero, model)
     real = padded = 0
-    seconds = @elapsed for indices in batches
+    seconds = @elapsed for (indices, weight) in batches
         data = pad(words[indices]; value = Int32(1))
         _, rest, places = gradients(model, data, parts[indices])
-        step!(model, past, data, rest, places)
+        step!(model, past, data, map(gradient -> gradient .* weight, rest), places .* weight)
         real += sum(length, words[indices])
         padded += length(data)
     end
@@ -133,10 +133,10 @@ function main(count)
 
     # [batches]
     static_size = 64
-    static = collect(Iterators.partition(shuffle(MersenneTwister(1), train), static_size))
+    static = [(indices, 1.0f0) for indices in Iterators.partition(shuffle(MersenneTwister(1), train), static_size)]
     # The budget with the same average number of glosses a step.
     plan = Plan(sizes[train]; budget = static_size * sum(sizes[train]) / length(train) * 1.02)
-    ours = [train[batch.indices] for batch in BucketSampler(plan; seed = 0)]
+    ours = [(train[batch.indices], Float32(batch.sample_weight)) for batch in BucketSampler(plan; seed = 0)]
     # [end]
 
     run(static[1:min(3, end)], words, parts, test[1:1]) # compiles

@@ -49,15 +49,15 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=2e-3)
         self.loss = 0.0
 
-    def part(self, words: torch.Tensor, weight: float) -> None:
-        """Forward and backward of a part of a batch, its loss weighted."""
+    def part(self, words: torch.Tensor, share: float, weight: float = 1.0) -> None:
+        """Forward and backward of a part of a batch, which has this share and weight."""
         words = words.to(self.device)
         told = self.model(words[:, :-1])
         loss = nn.functional.cross_entropy(
             told.flatten(0, 1), words[:, 1:].flatten(), ignore_index=0
         )
-        (loss * weight).backward()
-        self.loss += float(loss.detach()) * weight
+        (loss * share * weight).backward()
+        self.loss += float(loss.detach()) * share
 
     def clear(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -141,7 +141,9 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
             data = pad([words[i] for i in batch.indices])
             guard.step(
                 batch,
-                lambda first, count, weight: trainer.part(data[first : first + count], weight),
+                lambda first, count, share, data=data, weight=batch.token_weight: trainer.part(
+                    data[first : first + count], share, weight
+                ),
                 begin=trainer.clear,
             )
             trainer.optimizer.step()

@@ -41,17 +41,18 @@ def pad(samples: "list[np.ndarray]") -> torch.Tensor:
 
 
 def run(batches, words, parts, test):
-    """Trains on the batches; gives seconds, padding and accuracy on the test batches."""
+    """Trains on pairs of indices and weight; gives seconds, padding and accuracy on the test
+    batches."""
     torch.manual_seed(0)
     model = Model()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     real = padded = 0
     start = time.perf_counter()
-    for indices in batches:
+    for indices, weight in batches:
         data = pad([words[i] for i in indices])
         loss = nn.functional.cross_entropy(model(data), parts[indices])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss * weight).backward()
         optimizer.step()
         real += int((data != 0).sum())
         padded += data.numel()
@@ -92,10 +93,11 @@ def main() -> None:
 
     static_size = 64
     order = np.random.default_rng(1).permutation(train)
-    static = [order[i : i + static_size] for i in range(0, len(order), static_size)]
+    static = [(order[i : i + static_size], 1.0) for i in range(0, len(order), static_size)]
     # The budget that gives as many glosses a step on average.
     plan = sab.plan(sizes[train], budget=static_size * float(sizes[train].mean()) * 1.02)
-    ours = [train[indices] for indices in sab.BucketSampler(plan, seed=0)]
+    batches = sab.BucketSampler(plan, seed=0).batches()
+    ours = [(train[batch.indices], batch.sample_weight) for batch in batches]
 
     print(f"{len(train):,} glosses to train on, {held_out:,} held out; one epoch each")
     print(f"{'':<24}{'batches':>10}{'seconds':>10}{'padding':>10}{'accuracy':>10}")

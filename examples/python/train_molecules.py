@@ -53,7 +53,8 @@ def tensors(graphs, nodes, edges):
 
 
 def run(batches, graphs, areas, capacity, test):
-    """Trains on the batches; gives CPU seconds and the error on the test batches."""
+    """Trains on pairs of indices and weight; gives CPU seconds and the error on the test
+    batches."""
     nodes, edges = capacity["nodes"] + 1, capacity["edges"]  # a node for the edges of padding
     torch.manual_seed(0)
     model = Model(1 + max(max(elements) for elements, _ in graphs))
@@ -65,10 +66,10 @@ def run(batches, graphs, areas, capacity, test):
         return model(*tensors(chosen, nodes, edges), len(chosen) + 1)[:-1]
 
     start = time.process_time()
-    for indices in batches:
+    for indices, weight in batches:
         loss = nn.functional.l1_loss(told(indices), areas[indices])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss * weight).backward()
         optimizer.step()
         falling.step()
     seconds = time.process_time() - start
@@ -105,17 +106,21 @@ def main() -> None:
     test_rows = sab.PackedSampler(
         {"nodes": nodes[:held_out], "edges": edges[:held_out]}, capacity=capacity
     )
-    ours = [train[indices] for _ in range(options.epochs) for indices in rows]
+    ours = [
+        (train[batch.indices], batch.sample_weight)
+        for _ in range(options.epochs)
+        for batch in rows.batches()
+    ]
     orders = [np.random.default_rng(epoch).permutation(train) for epoch in range(options.epochs)]
 
     def static(size):
-        return [order[i : i + size] for order in orders for i in range(0, len(order), size)]
+        return [(order[i : i + size], 1.0) for order in orders for i in range(0, len(order), size)]
 
     def fits(batches):
         return all(
             sizes[indices].sum() <= capacity[name]
             for name, sizes in (("nodes", nodes), ("edges", edges))
-            for indices in batches
+            for indices, _ in batches
         )
 
     size = next(size for size in range(len(train), 0, -1) if fits(static(size)))

@@ -79,18 +79,18 @@ def tensors(pairs: Texts, indices: np.ndarray) -> "tuple[torch.Tensor, torch.Ten
 
 
 def run(batches, pairs, test):
-    """Trains on the batches; gives CPU seconds, padding, positions of the largest batch, and the
-    loss on the test batches."""
+    """Trains on pairs of indices and weight; gives CPU seconds, padding, positions of the largest
+    batch, and the loss on the test batches."""
     torch.manual_seed(0)
     model = Model()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     real = padded = largest = 0
     start = time.process_time()
-    for indices in batches:
+    for indices, weight in batches:
         source, target = tensors(pairs, indices)
         loss = model(source, target)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss * weight).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         positions = source.numel() + target.numel()
@@ -125,19 +125,22 @@ def main() -> None:
     test = [indices + len(train) for indices in sab.SequentialSampler(test_plan)]
 
     order = random.permutation(train)
-    static = [order[i : i + options.batch_size] for i in range(0, len(order), options.batch_size)]
+    each = options.batch_size
+    static = [(order[i : i + each], 1.0) for i in range(0, len(order), each)]
     # The budget that gives as many pairs a step on average.
     mean = float((source[train] + target[train]).mean())
     sizes = {"source": source[train], "target": target[train]}
-    plan = sab.plan(sizes, budget=options.batch_size * mean * 1.1, oversize="single")
-    ours = list(sab.BucketSampler(plan, seed=0))
+    plan = sab.plan(sizes, budget=each * mean * 1.1, oversize="single")
+    batches = sab.BucketSampler(plan, seed=0).batches()
+    # The loss is a mean over the words of the target.
+    ours = [(batch.indices, batch.token_weight["target"]) for batch in batches]
 
     print(f"{len(train):,} pairs to train on, {len(pairs) - len(train):,} held out")
     print(f"{'':<24}{'steps':>8}{'CPU s':>10}{'padding':>10}{'largest':>10}{'loss':>8}")
-    for name, batches in ((f"static batches of {options.batch_size}", static), ("libsab", ours)):
-        seconds, padding, largest, loss = run(batches, pairs, test)
+    for name, runs in ((f"static batches of {each}", static), ("libsab", ours)):
+        seconds, padding, largest, loss = run(runs, pairs, test)
         print(
-            f"{name:<24}{len(batches):>8,}{seconds:>10.1f}{100 * padding:>9.1f}%{largest:>10,}"
+            f"{name:<24}{len(runs):>8,}{seconds:>10.1f}{100 * padding:>9.1f}%{largest:>10,}"
             f"{loss:>8.2f}",
             flush=True,
         )

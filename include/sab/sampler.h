@@ -50,9 +50,27 @@
  *
  * Loss weights
  *
+ * Batches of short samples hold many samples, those of long samples few. The mean loss of each
+ * gives both the same influence. sab_batch.sample_weight is the number of samples of a batch over
+ * the mean number of all batches of the epoch, of all ranks and micro-batches. token_weight is the
+ * same of the total. Multiply the mean loss of a batch by the weight, and take the mean over ranks
+ * and micro-batches, as data parallelism and gradient accumulation do. Then each sample, or each
+ * token, of the epoch counts the same. The mean weight of an epoch is 1.
+ *
+ * - Empty batches count in the mean, and weigh 0. So do batches that SAB_LAST_STEP_WRAP repeats;
+ *   those that SAB_LAST_STEP_DROP leaves out do not.
+ * - After sab_sampler_set_budget(), and after a state of other ranks or micro-batches, the mean is
+ *   that of the batches from there to the end of the epoch. Their mean weight is 1. The first of
+ *   them reads the sizes of these samples, or of those before them if they are fewer.
+ * - Where SAB_TAIL_DROP or SAB_TAIL_WRAP leaves out or repeats samples of a bucket, they count in
+ *   the mean total as the mean of the bucket. So do samples of other ranks in the sharded sampler
+ *   when min_batch_size leaves some out, or another number of micro-batches goes on. Sample weights
+ *   are exact.
+ * - Samplers without SAB_SAMPLER_BATCH_COUNT take the mean of the batches of the epoch up to this
+ *   one.
+ *
  * sab_sampler_get_step() gives the totals of a step over all ranks and micro-batches. The weight of
- * a batch in a mean over samples is count / step.samples, in a mean over tokens total[0] /
- * step.totals[0].
+ * a batch in the mean of this step is count / step.samples, or total[0] / step.totals[0].
  *
  * Seeking and state
  *
@@ -93,8 +111,8 @@ typedef struct sab_batch {
     size_t struct_size;
     /** `count` sample indices */
     const int64_t *indices;
-    /** number of samples. 0 only for a rank without a share (loss weight 0): in the last step, and
-     *  when its shard has fewer samples in the bucket than the bucket has steps */
+    /** number of samples. 0 only for a rank without a share: in the last step, and when its shard
+     *  has fewer samples in the bucket than the bucket has steps */
     size_t count;
     /** SAB_LAYOUT_PADDED or SAB_LAYOUT_ROW */
     sab_layout layout;
@@ -118,6 +136,11 @@ typedef struct sab_batch {
     uint64_t micro_batch;
     /** that all its samples have, where sab_plan_options.separate_by separates them; 0 */
     int64_t id;
+    /** `count` over the mean of all batches of the epoch; see the file comment. 0 if it is empty */
+    double sample_weight;
+    /** `total` over the mean of all batches of the epoch, one a column. 0 if it is empty; 1 if the
+     *  mean is 0 */
+    const double *token_weight;
 } sab_batch;
 #define SAB_BATCH_INIT SAB_INIT(sab_batch)
 
@@ -177,6 +200,10 @@ typedef struct sab_block {
     const int32_t *const *cu_seqlens;
     /** beside `indices`, as in sab_rows; NULL when the batches have none */
     const int64_t *starts;
+    /** one a batch */
+    const double *sample_weight;
+    /** as `longest` */
+    const double *token_weight;
 } sab_block;
 #define SAB_BLOCK_INIT SAB_INIT(sab_block)
 
@@ -275,7 +302,8 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
 /** The `count` costliest batches that an epoch of the plan can have, costliest first. Run them once
  * before training to see that memory suffices.
  *
- * Each bucket gives the batch of its longest samples. When `count` is larger than the number of
+ * Weights are relative to the mean of these batches. Each bucket gives the batch of its longest
+ * samples. When `count` is larger than the number of
  * buckets, each gives the batch of the next longest, and so on. No batch of any epoch costs more
  * than the first of these. Of samples with several sizes that holds where full batches have at
  * least as many samples as there are columns.
@@ -361,7 +389,7 @@ SAB_API sab_status sab_sampler_get_step(sab_sampler *sampler, sab_step *step) SA
  * The block ends at `max_batches`, at the end of the epoch, and before a batch with a failure,
  * which the next call meets. It also ends before a batch of another layout, or with other arrays
  * than the first. Without SAB_SAMPLER_RANDOM_ACCESS each block has one batch. The sampler keeps the
- * memory of the largest block: of one column about 8 bytes a sample and 72 a batch. With random
+ * memory of the largest block: of one column about 8 bytes a sample and 88 a batch. With random
  * access, sab_sampler_get_rows() and sab_sampler_get_step() have no batch to show afterwards.
  *
  * @param sampler      any sampler
@@ -481,8 +509,8 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * alone costs more than the lowered limit exceeds it. Setting the limit that holds already changes
  * nothing.
  *
- * Time and memory grow with the number of batches left (12 bytes a batch). Of a mixture, all
- * batches that are left are read once.
+ * Time and memory grow with the number of batches left (12 bytes a batch). The next batch reads the
+ * sizes of all samples that are left, for the weights. Of a mixture, they are read at once.
  *
  * @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) with a budget
  *     whose cost is no callback, or without a budget

@@ -35,6 +35,7 @@ public:
     uint64_t samples(uint64_t position) const override { return offsets_at(position).size(); }
     double cost(uint64_t position) const override;
     PerColumn total(uint64_t position) const override;
+    BatchSums sums() const override { return present_.cuts.sums(); }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
     const WeighedSamples& epoch_samples() const { return *present_.cuts.samples(); }

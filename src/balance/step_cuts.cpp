@@ -89,15 +89,26 @@ void StepCuts::cut(UnitPosition first, const Progress& progress) {
     check_consistent(first.offset == 0 ||
                      first.offset < order_.samples_of(order_.at(first.unit % end)));
     starts_.assign(1, first);
+    sums_ = {};
     while (starts_.back().unit < end) {
         const Cut step = next_step(starts_.back());
         const bool is_short_last = step.end.unit >= end && !step.is_full;
         if (step.end.unit >= end && offsets_.empty()) break;
         if (is_short_last && last_step == SAB_LAST_STEP_DROP) break;
         starts_.push_back(step.end);
+        add_to_sums();
         if (starts_.size() % 64 == 0) progress.report(std::min(step.end.unit, end), end);
         if (is_short_last && last_step == SAB_LAST_STEP_SPLIT && rules_.samples == 0 && steps() > 1)
             even_out();
+    }
+}
+
+/// The samples in offsets_.
+void StepCuts::add_to_sums() {
+    sums_.samples += static_cast<double>(offsets_.size());
+    for (const uint32_t offset : offsets_) {
+        const std::span<const double> sizes = samples_->sizes_of(offset);
+        for (std::size_t j = 0; j < sizes.size(); ++j) sums_.total[j] += sizes[j];
     }
 }
 

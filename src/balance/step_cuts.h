@@ -12,6 +12,7 @@
 #include "balance/unit_order.h"
 #include "base/progress.h"
 #include "sampler/sampler_options.h"
+#include "sampler/sequence.h"
 
 namespace sab {
 
@@ -57,6 +58,8 @@ public:
     uint64_t steps() const { return starts_.size() - 1; }
     /// Of a step, or the end of the last one.
     const UnitPosition& start(uint64_t step) const { return starts_[step]; }
+    /// Of all steps.
+    const BatchSums& sums() const { return sums_; }
 
     const std::shared_ptr<const WeighedSamples>& samples() const { return samples_; }
     uint64_t epoch() const { return epoch_; }
@@ -101,6 +104,7 @@ private:
     void take_unit(Cut& cut);
     void shorten(UnitPosition begin, Cut& cut);
     void even_out();
+    void add_to_sums();
     bool assign();
 
     StepRules rules_;
@@ -109,6 +113,7 @@ private:
     UnitCounts counts_;
     UnitOrder order_;
     std::vector<UnitPosition> starts_;  ///< of the steps; one more at the end
+    BatchSums sums_;
 
     // The step at hand:
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch

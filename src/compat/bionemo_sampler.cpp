@@ -38,6 +38,7 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
         check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
               "must be that of the plan, ", facts.samples);
     }
+    mean_ = {sums_of(reader_.plan()), static_cast<double>(facts.batches)};
     const auto buckets = reader_.plan().buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
         BucketQueue queue;
@@ -200,6 +201,10 @@ bool BionemoSampler::take(EpochBatch& placed) {
         total_remaining_ -= open_.size();
         placed.epoch = epoch_;
         placed.position = placed.step = position_++;
+        if (is_greedy())
+            so_far_.weigh(placed);
+        else
+            placed.weigh(mean_);
         return true;
     }
     return false;

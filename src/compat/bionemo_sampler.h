@@ -67,6 +67,8 @@ private:
     uint64_t total_remaining_ = 0;
     uint64_t epoch_ = 0;
     uint64_t position_ = 0;
+    BatchMean mean_;  ///< of all epochs, where batches are not greedy
+    MeanSoFar so_far_;
     std::vector<int64_t> too_large_;  ///< samples of this epoch
 };
 

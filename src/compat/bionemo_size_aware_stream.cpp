@@ -67,6 +67,7 @@ bool BionemoSizeAwareStream::take(EpochBatch& placed) {
     placed.batch.bucket = -1;
     placed.epoch = epoch_;
     placed.position = placed.step = position_++;
+    so_far_.weigh(placed);
     open_.clear();
     open_total_ = open_longest_ = 0;
     return true;

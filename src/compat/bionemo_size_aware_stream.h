@@ -33,6 +33,7 @@ private:
     double limit_;
     uint64_t epoch_ = 0;
     uint64_t position_ = 0;
+    MeanSoFar so_far_;
     uint64_t taken_ = 0;  ///< samples from the source
     bool ended_ = false;
     std::vector<int64_t> skipped_;  ///< of this epoch

@@ -83,6 +83,7 @@ public:
     bool splits = false;
     std::vector<uint64_t> starts;  ///< of items in their samples; empty: 0
     std::vector<Length> lengths;   ///< of one column: of the first items, then of the next
+    BatchSums sums{};              ///< of all items
     sab_packed_info info{};        ///< `fill` of one row
 
 private:
@@ -114,6 +115,7 @@ public:
         return order_.batch_class(order_.find(position).batch_class).cost;
     }
     PerColumn total(uint64_t position) const override;
+    BatchSums sums() const override { return packing_->sums; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
@@ -151,6 +153,9 @@ public:
     uint64_t samples(uint64_t position) const override;
     double cost(uint64_t position) const override { return total(position)[0]; }
     PerColumn total(uint64_t position) const override;
+    BatchSums sums() const override {
+        return {static_cast<double>(layout().sequences), {static_cast<double>(total_)}};
+    }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:

@@ -107,6 +107,14 @@ std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64
     return out;
 }
 
+BatchSums PackedSequence::sums() const {
+    BatchSums sums;
+    for (const BinPattern& of : packing_->patterns)
+        sums.add({static_cast<double>(of.sequences), {static_cast<double>(of.total)}},
+                 static_cast<double>(of.bins));
+    return sums;
+}
+
 void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     const auto [which, bin] = order_.find(position);
     int64_t* indices = batch.room(count).data();

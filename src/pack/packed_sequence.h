@@ -26,6 +26,7 @@ public:
     PerColumn total(uint64_t position) const override {
         return {static_cast<double>(found(position).total)};
     }
+    BatchSums sums() const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:

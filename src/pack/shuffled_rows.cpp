@@ -45,6 +45,9 @@ RowPacking::RowPacking(const Columns& sizes, const sab_packed_options& options) 
     else
         read_columns(sizes, options, balance);
     items.classify();
+    sums.samples = static_cast<double>(items.count());
+    for (std::size_t i = 0; i < items.sizes.size(); ++i)
+        sums.total[i % items.columns] += items.sizes[i];
     const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
     if (!std::isfinite(sum))
         refuse_argument("pack.balance[0]", no_value, "costs must have a finite sum");

@@ -180,6 +180,21 @@ public:
         return reader_.total(batches_->piece(batch).bucket,
                              batches_->places(batch, order_.epoch_options, places_));
     }
+    BatchSums sums() const override {
+        BatchSums sums;
+        sums.add(sums_of(reader_.plan()), 1 / static_cast<double>(shards()));
+        return sums;
+    }
+    BatchSums sums_at(uint64_t position) const override {
+        BatchSums sums;
+        Batch batch;
+        for (uint64_t shard = 0; shard < shards(); ++shard) {
+            fill_shard(position, shard, batch);
+            sums.add({static_cast<double>(batch.count), batch.total},
+                     1 / static_cast<double>(shards()));
+        }
+        return sums;
+    }
     std::size_t bucket(uint64_t position) const override {
         return batches_->piece(batch_of(position, mixture_->rank())).bucket;
     }

@@ -197,6 +197,28 @@ PerColumn ShardedSequence::total(uint64_t position) const {
     return {sum};
 }
 
+BatchSums ShardedSequence::sums() const {
+    BatchSums sums;
+    for (std::size_t b = 0; b < plan_->buckets().size(); ++b)
+        for (std::size_t r = 0; r < ranks_; ++r) sums.add(share(b, used(b, r)));
+    return sums;
+}
+
+BatchSums ShardedSequence::sums_at(uint64_t position) const {
+    if (ranks_ == 1) return Sequence::sums_at(position);
+    return share(find(position).bucket, samples_of_ranks(position));
+}
+
+/// Samples of a bucket, of all ranks, as a mean of the ranks.
+BatchSums ShardedSequence::share(std::size_t bucket, uint64_t samples) const {
+    const auto planned = static_cast<double>(plan_->buckets()[bucket].samples());
+    BatchSums sums;
+    if (samples > 0)
+        sums.add({planned, {plan_->lengths(bucket).total[0]}},
+                 static_cast<double>(samples) / planned / static_cast<double>(ranks_));
+    return sums;
+}
+
 void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     const Piece piece = find(position);
     const std::span<const uint32_t> places = offsets(piece, first, count);

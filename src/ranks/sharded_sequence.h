@@ -73,6 +73,9 @@ public:
     uint64_t samples(uint64_t position) const override { return samples_of(find(position), rank_); }
     double cost(uint64_t position) const override;
     PerColumn total(uint64_t position) const override;
+    BatchSums sums() const override;
+    /// The totals of other ranks are not known: samples count as the mean of their bucket.
+    BatchSums sums_at(uint64_t position) const override;
     std::size_t bucket(uint64_t position) const override { return find(position).bucket; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
@@ -103,6 +106,7 @@ private:
     uint64_t used(std::size_t bucket, std::size_t rank) const;
     Piece find(uint64_t position) const;
     uint64_t samples_of(const Piece& piece, std::size_t rank) const;
+    BatchSums share(std::size_t bucket, uint64_t samples) const;
     std::span<const uint32_t> offsets(const Piece& piece, uint64_t first, uint64_t count) const;
     std::span<const uint32_t> offsets_of(std::size_t bucket, uint64_t first, uint64_t count) const;
     const Sorted& own_shard() const { return *own_; }

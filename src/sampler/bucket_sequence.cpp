@@ -128,6 +128,7 @@ public:
                                                  other.first + next * other.batches.samples;
     }
 
+    BatchSums sums() const override { return sums_of(reader_.plan()); }
     PerColumn total(uint64_t position) const override {
         const auto [batch_class, batch] = order_.find(position);
         const std::size_t in = classes_[batch_class].bucket;

@@ -187,6 +187,7 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 /// The batches of each rank. Whole steps, unless the last step is split.
 void Cursor::lay_out() {
     divided_batch_ = {};
+    schedule_.mean.reset();
     schedule_.rest = rest_of(schedule_);
     if (schedule_.rest && fewest() > 1)
         if (const std::size_t count = schedule_.rest->left_out().size(); count > 0)
@@ -203,6 +204,31 @@ void Cursor::lay_out() {
     if (over > 0 && options_.last_step == SAB_LAST_STEP_WRAP)
         needed += schedule_.micro_batches - over;
     schedule_.end = schedule_.first_position + needed;
+}
+
+/// Of all batches, but for those before the first position and those that the last step leaves out,
+/// and with those that it repeats.
+BatchMean Cursor::mean() const {
+    const uint64_t first = schedule_.first_batch(), all = order().batches(),
+                   taken = (schedule_.end - schedule_.first_position) * schedule_.world_size,
+                   end = first + taken;
+    BatchSums sums;
+    const auto add = [&](uint64_t from, uint64_t to, double times) {
+        for (; from < to; ++from) sums.add(order().sums_at(from), times);
+    };
+    if (end > all && options_.last_step == SAB_LAST_STEP_WRAP) {
+        const uint64_t repeated = end - all;
+        sums.add(order().sums(), 1 + static_cast<double>(repeated / all));
+        add(0, repeated % all, 1);
+        add(0, first, -1);
+    } else if (first <= all / 2) {  // as few as can be are read one by one
+        sums = order().sums();
+        add(0, first, -1);
+        add(end, all, -1);
+    } else {
+        add(first, std::min(end, all), 1);
+    }
+    return {sums, static_cast<double>(taken)};
 }
 
 /// The batches from the first position on, where they are not those of the epoch.
@@ -283,8 +309,10 @@ double Cursor::limit(std::size_t index) const {
 }
 
 void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
+    if (!schedule_.mean) schedule_.mean = mean();
     const Slice part = slice(position, rank);
     order().fill(part.position, part.first, part.count, batch.batch);
+    batch.weigh(*schedule_.mean);
     batch.epoch = schedule_.epoch_options.epoch;
     batch.position = position;
     const uint64_t after = position - schedule_.first_position,

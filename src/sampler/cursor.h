@@ -115,6 +115,8 @@ private:
         uint64_t position = 0;  ///< of the next batch
         uint64_t end = 0;       ///< number of batches of each rank
         Limits limits{};        ///< of lowered budgets
+        /// of the batches that all ranks take from the first position on; none before one is shown
+        std::optional<BatchMean> mean;
 
         /// Of the order, at the first position.
         uint64_t first_batch() const { return rest ? 0 : begin.batch; }
@@ -132,6 +134,7 @@ private:
     std::vector<uint64_t> most_samples(const Limits& limits) const;
     std::shared_ptr<const Rest> rest_of(const Schedule& schedule) const;
     void lay_out();
+    BatchMean mean() const;
     uint64_t rotated_rank(uint64_t position, uint64_t rank) const;
     Slice slice(uint64_t position, uint64_t rank) const;
     bool is_divided(const GlobalBatch& global_batch) const;

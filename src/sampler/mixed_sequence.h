@@ -71,6 +71,11 @@ public:
         const Piece* const piece = piece_at(position);
         return piece ? piece->total : present_.sequence->total(place(position));
     }
+    BatchSums sums() const override { return present_.sequence->sums(); }
+    BatchSums sums_at(uint64_t position) const override {
+        return piece_at(position) ? BatchOrder::sums_at(position)
+                                  : present_.sequence->sums_at(place(position));
+    }
     std::size_t bucket(uint64_t position) const override {
         return present_.sequence->bucket(place(position));
     }

@@ -5,6 +5,23 @@
 #include "sampler/vector_clones.h"
 
 namespace sab {
+
+BatchSums sums_of(const Plan& plan) {
+    BatchSums sums;
+    for (std::size_t b = 0; b < plan.bucket_count(); ++b) {
+        const Bucket& bucket = plan.buckets()[b];
+        if (bucket.batches == 0) continue;
+        const auto planned = static_cast<double>(bucket.samples());
+        const double samples = plan.facts().tail == SAB_TAIL_KEEP
+                                   ? planned
+                                   : static_cast<double>(bucket.batches * bucket.batch_size);
+        BatchSums of_bucket{planned, {}};
+        std::ranges::copy(plan.lengths(b).total, of_bucket.total.begin());
+        sums.add(of_bucket, samples / planned);
+    }
+    return sums;
+}
+
 namespace {
 
 SAB_VECTOR_CLONES uint32_t highest_of(const uint32_t* places, std::size_t count) {

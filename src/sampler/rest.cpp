@@ -263,6 +263,27 @@ PerColumn Rest::total(uint64_t position) const {
     return whole.total;
 }
 
+BatchSums Rest::sums() const {
+    std::vector<uint64_t> before = begin_.done, left;  // by bucket: samples
+    before.resize(cuts_.size());
+    for (const Cut& of : cuts_) left.push_back(of.samples());
+    BatchSums sums;
+    for (uint64_t position = begin_.batch; position < epoch_.batches(); ++position) {
+        const std::size_t b = epoch_.bucket(position);
+        const uint64_t samples = epoch_.samples(position), first = std::min(before[b], samples),
+                       count = std::min(left[b], samples - first);
+        before[b] -= first;
+        left[b] -= count;
+        if (count == samples) {  // without its indices
+            sums.add(epoch_.sums_at(position));
+        } else if (count > 0) {
+            epoch_.fill(position, first, count, part_);
+            sums.add({static_cast<double>(count), part_.total});
+        }
+    }
+    return sums;
+}
+
 void Rest::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     uint64_t from = starts_[position].batch, skip = starts_[position].sample + first;
     const auto samples_here = [&] { return epoch_.samples(from) - skip; };
@@ -292,7 +313,7 @@ std::vector<int64_t> Rest::left_out() const {
     std::vector<uint64_t> taken(cuts_.size());  // samples of the rest that are before a batch
     for (std::size_t b = 0; b < cuts_.size(); ++b) {
         const Cut& of = cuts_[b];
-        taken[b] = (of.batches - of.shorts) * of.most + of.shorts * of.short_samples;
+        taken[b] = of.samples();
         if (!begin_.done.empty()) taken[b] += begin_.done[b];
     }
     std::vector<int64_t> indices;

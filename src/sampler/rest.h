@@ -45,6 +45,7 @@ public:
     uint64_t samples(uint64_t position) const override;
     double cost(uint64_t position) const override;
     PerColumn total(uint64_t position) const override;
+    BatchSums sums() const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
     /// Where what is left after so many of its batches begins.
@@ -76,6 +77,7 @@ private:
         double sample_cost = 0;
         double length = 0;  ///< as of BatchOrder
         void divide(uint64_t most_samples, uint64_t fewest);
+        uint64_t samples() const { return (batches - shorts) * most + shorts * short_samples; }
         double cost(const Label& label) const {
             return sample_cost * static_cast<double>(label.is_short ? short_samples : most);
         }

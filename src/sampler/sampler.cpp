@@ -6,6 +6,31 @@
 
 namespace sab {
 
+BatchSums BatchOrder::sums() const {
+    BatchSums sums;
+    for (uint64_t position = 0; position < batches(); ++position) sums.add(sums_at(position));
+    return sums;
+}
+
+/// An empty batch weighs nothing. Where all totals are 0, they are as large as their mean.
+void EpochBatch::weigh(const BatchMean& mean) {
+    if (batch.count == 0) {
+        sample_weight = 0;
+        token_weight = {};
+        return;
+    }
+    const auto& [samples, total] = mean.sums;
+    sample_weight = static_cast<double>(batch.count) * mean.batches / samples;
+    for (std::size_t j = 0; j < batch.columns; ++j)
+        token_weight[j] = total[j] > 0 ? batch.total[j] * mean.batches / total[j] : 1;
+}
+
+void MeanSoFar::weigh(EpochBatch& batch) {
+    if (batch.position == 0) sums_ = {};
+    sums_.add({static_cast<double>(batch.batch.count), batch.batch.total});
+    batch.weigh({sums_, static_cast<double>(batch.position + 1)});
+}
+
 sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {
     auto* const handle = new sab_sampler{{}, std::move(sampler), {}};
     handle->impl->own();
@@ -64,14 +89,18 @@ std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
                      &placed.micro_batch,
                      &batch.id,
                      nullptr,
-                     nullptr};
+                     nullptr,
+                     &placed.sample_weight,
+                     placed.token_weight.data()};
 }
 
 void BatchArrays::clear() {
     offsets_.assign(1, 0);
     for (auto* const numbers : {&step_, &micro_batch_}) numbers->clear();
     for (auto* const numbers : {&indices_, &bucket_, &id_, &starts_}) numbers->clear();
-    for (auto* const numbers : {&longest_, &padded_length_, &total_}) numbers->clear();
+    for (auto* const numbers :
+         {&longest_, &padded_length_, &total_, &sample_weight_, &token_weight_})
+        numbers->clear();
     for (auto& of_column : cu_seqlens_) of_column.clear();
 }
 
@@ -99,6 +128,8 @@ bool BatchArrays::add(const EpochBatch& placed) {
     append(longest_, batch.longest, columns_);
     append(padded_length_, batch.padded_length, columns_);
     append(total_, batch.total, columns_);
+    append(token_weight_, placed.token_weight, columns_);
+    sample_weight_.push_back(placed.sample_weight);
     bucket_.push_back(batch.bucket);
     step_.push_back(placed.step);
     micro_batch_.push_back(placed.micro_batch);
@@ -128,7 +159,9 @@ sab_block BatchArrays::shown() {
             micro_batch_.data(),
             id_.data(),
             has_cu_seqlens_ ? cu_seqlens_data_.data() : nullptr,
-            has_starts_ ? starts_.data() : nullptr};
+            has_starts_ ? starts_.data() : nullptr,
+            sample_weight_.data(),
+            token_weight_.data()};
 }
 
 void Sampler::begin() {

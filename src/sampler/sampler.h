@@ -15,6 +15,12 @@
 
 namespace sab {
 
+/// What batches are weighed by: the mean of so many batches.
+struct BatchMean {
+    BatchSums sums;
+    double batches = 0;
+};
+
 /// A batch with its position in the epoch.
 struct EpochBatch {
     static constexpr uint64_t nothing_shown = ~uint64_t{0};
@@ -24,8 +30,21 @@ struct EpochBatch {
     uint64_t position = 0;  ///< among the batches of the rank
     uint64_t step = 0;      ///< of the optimizer
     uint64_t micro_batch = 0;
+    double sample_weight = 1;
+    PerColumn token_weight{};
     /// Sampler::changes() when it was shown
     uint64_t changes = nothing_shown;
+
+    void weigh(const BatchMean& mean);
+};
+
+/// Weighs batches of unknown number by the mean of those of the epoch so far.
+class MeanSoFar {
+public:
+    void weigh(EpochBatch& batch);
+
+private:
+    BatchSums sums_;
 };
 
 /// As the C ABI shows it; the arrays live as long as `placed` is not changed.
@@ -43,7 +62,9 @@ inline sab_batch shown(const EpochBatch& placed) {
             placed.epoch,
             placed.step,
             placed.micro_batch,
-            b.id};
+            b.id,
+            placed.sample_weight,
+            placed.token_weight.data()};
 }
 
 /// Batches one after the other.
@@ -62,7 +83,7 @@ private:
 
     std::vector<uint64_t> offsets_{0}, step_, micro_batch_;
     std::vector<int64_t> indices_, bucket_, id_, starts_;
-    std::vector<double> longest_, padded_length_, total_;
+    std::vector<double> longest_, padded_length_, total_, sample_weight_, token_weight_;
     std::array<std::vector<int32_t>, SAB_MAX_COLUMNS> cu_seqlens_;
     std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens_data_{};
     std::size_t columns_ = 1;

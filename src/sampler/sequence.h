@@ -59,6 +59,20 @@ struct Batch {
     }
 };
 
+/// What batches hold together.
+struct BatchSums {
+    double samples = 0;
+    PerColumn total{};
+    void add(const BatchSums& other, double times = 1) {
+        samples += times * other.samples;
+        sab::add(other.total, times, total);
+    }
+};
+
+/// All that the batches of a plan hold. Where the tail policy drops or repeats samples of a bucket,
+/// they count as the mean of the bucket.
+BatchSums sums_of(const Plan& plan);
+
 /// What the order of an epoch depends on, besides the batches.
 struct EpochOptions {
     uint64_t seed = 0;
@@ -108,6 +122,12 @@ public:
     /// Whether the samples of the next batch follow those of this one in the same bucket, so that a
     /// part may begin in one and end in the other.
     virtual bool is_continued(uint64_t) const { return false; }
+    /// Samples and total; of a sequence of which each rank has its own, the mean of the ranks.
+    virtual BatchSums sums_at(uint64_t position) const {
+        return {static_cast<double>(samples(position)), total(position)};
+    }
+    /// The same of all batches.
+    virtual BatchSums sums() const;
     /// What batches of nearly equal cost are sorted by; 0: nothing.
     virtual double length(uint64_t) const { return 0; }
     /// The part of `count` samples from `first` on, which may reach into batches that continue this

@@ -40,6 +40,10 @@ public:
         return bucket.cost * static_cast<double>(slice.count) /
                static_cast<double>(bucket.batch_size);
     }
+    BatchSums sums() const override {
+        return kind_ == kind_of("sab_sequential_sampler_new") ? sums_of(reader_.plan())
+                                                              : Sequence::sums();
+    }
     PerColumn total(uint64_t position) const override {
         const Slice& slice = (*slices_)[position];
         return reader_.total(slice.bucket, places(slice, 0, slice.count));

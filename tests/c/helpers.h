@@ -94,6 +94,36 @@ static inline double padded_total(const sab_batch *batch) {
     return rows * *batch->padded_length;
 }
 
+/* What the weights of batches are together, of the first column. */
+struct weights {
+    uint64_t batches;
+    double samples, tokens;
+    double a_sample, a_token; /* the weight of one; 0: not known */
+};
+
+static inline int nearly_equal(double number, double other) {
+    return number - other <= 1e-9 * other && other - number <= 1e-9 * other;
+}
+
+static inline void add_weights(struct weights *sums, const sab_batch *batch) {
+    ++sums->batches;
+    sums->samples += batch->sample_weight;
+    sums->tokens += *batch->token_weight;
+    if (batch->count == 0) EXPECT(batch->sample_weight == 0 && *batch->token_weight == 0);
+    if (batch->count == 0 || *batch->total == 0) return;
+    const double a_sample = batch->sample_weight / (double)batch->count,
+                 a_token = *batch->token_weight / *batch->total;
+    EXPECT(sums->a_sample == 0 ||
+           (nearly_equal(a_sample, sums->a_sample) && nearly_equal(a_token, sums->a_token)));
+    sums->a_sample = a_sample;
+    sums->a_token = a_token;
+}
+
+static inline int have_mean_one(const struct weights *sums) {
+    const double batches = (double)sums->batches;
+    return nearly_equal(sums->samples, batches) && nearly_equal(sums->tokens, batches);
+}
+
 /* The step of the batch that was shown last. */
 static inline sab_step step_of(sab_sampler *sampler) {
     sab_step step = SAB_STEP_INIT;

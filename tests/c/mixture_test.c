@@ -332,6 +332,7 @@ struct walked {
     double totals[MOST_SOURCES + 1]; /* of each source, then of all */
     struct mixed_step step[MOST_BATCHES];
     uint32_t times[MOST_SAMPLES]; /* that each sample was seen */
+    struct weights weights;
 };
 
 static void walk_rank(const struct sources *of, sab_sampler *sampler, struct walked *found) {
@@ -351,6 +352,7 @@ static void walk_rank(const struct sources *of, sab_sampler *sampler, struct wal
             total += size;
         }
         if (total > found->largest) found->largest = total;
+        add_weights(&found->weights, &batch);
         ++seen;
     }
     EXPECT(seen == count);                             /* the number of batches is exact */
@@ -371,6 +373,7 @@ static struct walked *walk_ranks(const struct sources *of, const sab_sizes *mixt
         walk_rank(of, sampler, &found);
         sab_sampler_free(sampler);
     }
+    EXPECT(have_mean_one(&found.weights));
     return &found;
 }
 

@@ -125,6 +125,7 @@ static void check_shard_batch(const job *j, const sab_batch *batch, const sab_st
 static void walk_shards(job *jobs, uint64_t world_size, uint64_t steps) {
     static int seen[MOST_RANKS][SKEWED];
     memset(seen, 0, sizeof seen);
+    struct weights weights = {0};
     uint64_t sum = 0, told = 0;
     for (uint64_t step = 0; step <= steps; ++step) {
         int64_t bucket = -1;
@@ -142,13 +143,14 @@ static void walk_shards(job *jobs, uint64_t world_size, uint64_t steps) {
             told = said.samples;
             EXPECT(batch.micro_batch == step % jobs[r].options.micro_batches);
             check_shard_batch(&jobs[r], &batch, &said, world_size, seen[r]);
+            add_weights(&weights, &batch);
             if (batch.count > 0) {
                 EXPECT(bucket == -1 || bucket == batch.bucket);
                 bucket = batch.bucket;
             }
         }
     }
-    EXPECT(sum == told);
+    EXPECT(sum == told && have_mean_one(&weights));
     for (uint64_t r = 0; r < world_size; ++r) EXPECT(all_are(seen[r], jobs[r].count, 1));
 }
 

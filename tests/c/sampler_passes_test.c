@@ -102,7 +102,8 @@ static int are_same_batch(const sab_batch *batch, const sab_block *block, size_t
            memcmp(batch->total, block->total + i * columns, bytes) == 0 &&
            batch->bucket == block->bucket[i] && batch->epoch == block->epoch &&
            batch->step == block->step[i] && batch->micro_batch == block->micro_batch[i] &&
-           batch->id == block->id[i];
+           batch->id == block->id[i] && batch->sample_weight == block->sample_weight[i] &&
+           memcmp(batch->token_weight, block->token_weight + i * columns, bytes) == 0;
 }
 
 /* Blocks of any size, begun after any number of batches, up to the end and past it. */

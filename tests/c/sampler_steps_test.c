@@ -22,6 +22,7 @@ struct trial {
 struct job {
     uint64_t world_size, micro_batches;
     sab_sampler *samplers[MOST_RANKS];
+    struct weights weights; /* of the batches that were taken */
 };
 
 static int keeps_order(const struct constructor *kind) {
@@ -41,7 +42,7 @@ static int repeats(const struct trial *trial) {
 }
 
 static struct job job_of(const struct trial *trial, uint64_t world_size, uint64_t micro_batches) {
-    struct job job = {world_size, micro_batches, {NULL}};
+    struct job job = {.world_size = world_size, .micro_batches = micro_batches};
     for (uint64_t rank = 0; rank < world_size; ++rank) {
         sab_sampler_options options = ranks(rank, world_size);
         options.seed = trial->seed;
@@ -141,7 +142,7 @@ static int take(const struct trial *trial, struct job *job, struct totals *total
     for (uint64_t rank = 0; rank < job->world_size; ++rank) {
         sab_batch batch = SAB_BATCH_INIT, same = SAB_BATCH_INIT;
         sab_sampler *sampler = job->samplers[rank];
-        const uint64_t position = position_of(&(struct job){1, 1, {sampler}});
+        const uint64_t position = position_of(&(struct job){.samplers = {sampler}});
         const sab_status status = sab_next_batch(sampler, &batch);
         EXPECT(rank == 0 || is_end == (status == SAB_END));
         is_end = status == SAB_END;
@@ -156,6 +157,7 @@ static int take(const struct trial *trial, struct job *job, struct totals *total
         EXPECT(rank == 0 ||
                (said.samples == totals->said_samples && *said.totals == totals->said_total &&
                 batch.micro_batch + 1 == totals->micro_batches));
+        add_weights(&job->weights, &batch);
         totals->micro_batches += rank == 0;
         totals->samples += batch.count;
         totals->total += *batch.total;
@@ -202,6 +204,7 @@ static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
                        totals.micro_batches == position % job.micro_batches + 1);
             EXPECT(position == count);
             EXPECT(trial.last_step == SAB_LAST_STEP_SPLIT || count % job.micro_batches == 0);
+            EXPECT(have_mean_one(&job.weights));
             expect_coverage(&trial, seen);
             free_job(&job);
         }
@@ -310,7 +313,9 @@ static void expect_same_rest(sab_sampler *restored, sab_sampler *whole, uint64_t
     for (; sab_next_batch(restored, &batch) == SAB_OK; ++position) {
         EXPECT_OK(sab_sampler_at(whole, position, &same));
         EXPECT(has_same_samples(&batch, &same) && batch.step == same.step &&
-               batch.micro_batch == same.micro_batch && batch.bucket == same.bucket);
+               batch.micro_batch == same.micro_batch && batch.bucket == same.bucket &&
+               batch.sample_weight == same.sample_weight &&
+               *batch.token_weight == *same.token_weight);
     }
     uint64_t count = 0;
     EXPECT_OK(sab_sampler_get_batch_count(whole, &count));
@@ -374,6 +379,103 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
             free_job(&next);
         }
     }
+}
+
+/* Other ranks, micro-batches or budgets weigh what is left of an epoch by its own mean. */
+static void Weights_OfARest_HaveTheMeanOne(void) {
+    random_state = 6;
+    FOR_CONSTRUCTORS(kind)
+    for (int round = 0; kind->properties & WITH_OPTIONS && round < 100; ++round) {
+        struct trial trial = drawn(kind);
+        if (kind->properties & ONE_RANK) trial.last_step = SAB_LAST_STEP_SPLIT;
+        struct job before = drawn_job(&trial);
+        int seen[MOST_SAMPLES] = {0};
+        struct totals totals = {0};
+        const uint64_t end = below(count_of(&before)) / before.micro_batches * before.micro_batches;
+        while (position_of(&before) < end) take(&trial, &before, &totals, seen);
+        const int is_lowered = can_be_lowered(kind) && below(2) == 0;
+        for (uint64_t rank = 0; is_lowered && rank < before.world_size; ++rank)
+            EXPECT_OK(sab_sampler_set_budget(before.samplers[rank], 0, 150));
+        const struct job old = before;
+        struct job after = handed_over(&trial, &before);
+        if (!is_lowered && after.world_size == old.world_size &&
+            after.micro_batches == old.micro_batches)
+            after.weights = old.weights; /* nothing has changed */
+        totals = (struct totals){0};
+        while (take(&trial, &after, &totals, seen)) {
+        }
+        EXPECT(after.weights.batches == 0 || have_mean_one(&after.weights));
+        free_job(&after);
+    }
+}
+
+static sab_sampler *one_sampler(const struct constructor *kind, const int32_t *numbers,
+                                size_t count) {
+    const sab_sampler_options options = ranks(0, 1);
+    return sampler_of_kind(kind, numbers, count, &options);
+}
+
+/* Also of samplers without options; those that do not know their batches take the mean so far. */
+static void Weights_OfTheNextEpoch_HaveTheMeanOne(void) {
+    FOR_CONSTRUCTORS(kind) {
+        sab_sampler *sampler = one_sampler(kind, lengths(300), 300);
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int epoch = 0; epoch < 2; ++epoch) {
+            struct weights weights = {0};
+            double samples = 0, total = 0, batches = 0;
+            EXPECT_OK(sab_sampler_begin(sampler));
+            while (sab_next_batch(sampler, &batch) == SAB_OK) {
+                samples += (double)batch.count, total += *batch.total, ++batches;
+                if (kind->capabilities & COUNTED)
+                    add_weights(&weights, &batch);
+                else
+                    EXPECT(nearly_equal(batch.sample_weight,
+                                        (double)batch.count * batches / samples) &&
+                           nearly_equal(*batch.token_weight, *batch.total * batches / total));
+            }
+            EXPECT(batches > 1 && (!(kind->capabilities & COUNTED) || have_mean_one(&weights)));
+        }
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Weights_OfSizesThatAreZero_AreOne(void) {
+    static const int32_t zeros[40];
+    FOR_CONSTRUCTORS(kind) {
+        sab_sampler *sampler = one_sampler(kind, zeros, COUNT(zeros));
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(*batch.token_weight == 1);
+        EXPECT(batch.count > 0);
+        sab_sampler_free(sampler);
+    }
+}
+
+/* The mean of samples is that of what is left; that of tokens takes the mean size of a bucket. */
+static void Weights_OfDroppedAndRepeatedTails_CountSamples(void) {
+    static const sab_tail tails[] = {SAB_TAIL_DROP, SAB_TAIL_WRAP};
+    static sab_status (*const make[])(const sab_plan *, const sab_sampler_options *,
+                                      sab_sampler **) = {sab_bucket_sampler_new,
+                                                         sab_sequential_sampler_new};
+    int32_t numbers[500];
+    for (size_t i = 0; i < COUNT(numbers); ++i) numbers[i] = 10 * (1 + (int32_t)(i % 7));
+    for (size_t t = 0; t < COUNT(tails); ++t)
+        for (size_t m = 0; m < COUNT(make); ++m) {
+            sab_plan_options how = budget(200);
+            how.tail = tails[t];
+            sab_plan *plan = plan_with(numbers, COUNT(numbers), &how);
+            struct weights weights = {0};
+            for (uint64_t rank = 0; rank < 3; ++rank) {
+                const sab_sampler_options options = ranks(rank, 3);
+                sab_sampler *sampler = NULL;
+                sab_batch batch = SAB_BATCH_INIT;
+                EXPECT_OK(make[m](plan, &options, &sampler));
+                while (sab_next_batch(sampler, &batch) == SAB_OK) add_weights(&weights, &batch);
+                sab_sampler_free(sampler);
+            }
+            EXPECT(nearly_equal(weights.samples, (double)weights.batches));
+            EXPECT(fabs(weights.tokens / (double)weights.batches - 1) < 0.02);
+            sab_plan_free(plan);
+        }
 }
 
 static sab_sampler *bucket_sampler(uint64_t micro_batches) {
@@ -475,6 +577,10 @@ int main(void) {
     RUN(Restore_BetweenMicroBatches_LosesAndRepeatsNothing);
     RUN(Restore_UnderDropAndWrap_KeepsStepsFull);
     RUN(Restore_ByTheSameRanks_GivesTheSameBatches);
+    RUN(Weights_OfARest_HaveTheMeanOne);
+    RUN(Weights_OfTheNextEpoch_HaveTheMeanOne);
+    RUN(Weights_OfSizesThatAreZero_AreOne);
+    RUN(Weights_OfDroppedAndRepeatedTails_CountSamples);
     RUN(Step_OfNoShownBatch_IsRefused);
     RUN(Budget_SetInsideAStep_EndsTheStep);
     RUN(State_IsWrittenOnlyWhereThereIsRoom);

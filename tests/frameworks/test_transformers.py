@@ -157,7 +157,7 @@ class Seen(transformers.TrainerCallback):
 # Arguments of prepare().
 PREPARED = (
     *("batch_size", "capacity", "eval_budget", "lengths", "plan", "sampler"),
-    *("costliest_first", "max_shapes", "oversize"),
+    *("costliest_first", "max_shapes", "oversize", "weights"),
 )
 
 
@@ -411,7 +411,9 @@ def test_two_ranks_killed_within_an_epoch_resume_with_the_next_batches(tmp_path)
 
 
 def step(folder, make_model, collate, options):
-    """One step of gradient descent: the samples, and the weights before less those after."""
+    """One step of gradient descent: the samples, the weights before less those after, the loss that
+    is logged, and the batches of an epoch.
+    """
     model = make_model()
     before = [each.detach().clone() for each in model.parameters()]
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -429,7 +431,8 @@ def step(folder, make_model, collate, options):
     )
     trainer.train()
     change = [(old - new.detach()).numpy() for old, new in zip(before, trainer.model.parameters())]
-    return trainer.seen.batches, change, trainer.state.log_history[0]["loss"]
+    length = len(trainer.get_train_dataloader())
+    return trainer.seen.batches, change, trainer.state.log_history[0]["loss"], length
 
 
 def gradient(make_model, collate, samples):
@@ -441,9 +444,16 @@ def gradient(make_model, collate, samples):
     return [each.grad.numpy() for each in model.parameters()], loss.item()
 
 
-def assert_equal_gradients(found, expected):
+def assert_equal_gradients(found, expected, factor=1.0):
     for one, other in zip(found, expected):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(one, other * factor, rtol=1e-4, atol=1e-6)
+
+
+def step_weight(ranks, amounts):
+    """The mean amount of a batch of the step over that of a batch of the epoch."""
+    batches = [batch for each, *_ in ranks for batch in each]
+    mean = sum(amounts[batch].sum() for batch in batches) / len(batches)
+    return mean / (amounts.sum() / (ranks[0][-1] * len(ranks)))
 
 
 KINDS = {
@@ -453,17 +463,29 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_has_the_gradient_of_one_batch_with_all_its_samples(tmp_path, kind, world_size):
-    options = {"gradient_accumulation_steps": 3}
+@pytest.mark.parametrize(
+    ("kind", "weights", "world_size"),
+    [
+        *((kind, "auto", world_size) for kind in KINDS for world_size in (1, 2)),
+        *(("classes", weights, 1) for weights in ("tokens", None)),
+        *(("tokens", weights, 1) for weights in ("samples", None)),
+    ],
+)
+def test_a_step_has_the_gradient_of_one_batch_with_all_its_samples(
+    tmp_path, kind, weights, world_size
+):
+    options = {"gradient_accumulation_steps": 3, "weights": weights}
     ranks = run_ranks(world_size, step, tmp_path, *KINDS[kind], options)
-    batches = [batch for each, _, _ in ranks for batch in each]
+    batches = [batch for each, *_ in ranks for batch in each]
+    chosen = ("tokens" if kind == "tokens" else "samples") if weights == "auto" else weights
+    amounts = LENGTHS if chosen == "tokens" else np.ones_like(LENGTHS)
+    factor = 1.0 if weights is None else step_weight(ranks, amounts)
+    assert weights is None or abs(factor - 1) > 0.01
     assert len(batches) == 3 * world_size and len({len(batch) for batch in batches}) > 1
     samples = [SAMPLE_LIST[index] for batch in batches for index in batch]
     expected, loss = gradient(*KINDS[kind], samples)
-    for _, change, logged in ranks:
-        assert_equal_gradients(change, expected)
+    for _, change, logged, _ in ranks:
+        assert_equal_gradients(change, expected, factor)
         assert logged == pytest.approx(loss, rel=1e-5)
 
 
@@ -473,7 +495,7 @@ def test_a_rank_without_a_sample_adds_nothing_to_the_step(tmp_path, kind):
     options = {"train_dataset": dataset_of([longest]), "budget": longest["length"]}
     ranks = run_ranks(2, step, tmp_path, *KINDS[kind], options)
     expected, _ = gradient(*KINDS[kind], [longest])
-    for batches, change, _ in ranks:
+    for batches, change, *_ in ranks:
         assert batches == [longest["input_ids"][:1]]  # in the place of no sample on one rank
         assert_equal_gradients(change, expected)
 
@@ -565,12 +587,12 @@ def test_a_row_trains_as_its_samples_alone(tmp_path, attention, world_size):
     flatten = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=False)
     options = {"capacity": 64, "gradient_accumulation_steps": 2}
     ranks = run_ranks(world_size, step, tmp_path, make_model, flatten, options)
-    batches = [batch for each, _, _ in ranks for batch in each]
+    batches = [batch for each, *_ in ranks for batch in each]
     assert max(map(len, batches)) > 2 and all(LENGTHS[each].sum() <= 64 for each in batches)
     samples = [SAMPLE_LIST[index] for batch in batches for index in batch]
     expected, loss = gradient(make_model, collate_tokens, samples)
-    for _, change, logged in ranks:
-        assert_equal_gradients(change, expected)
+    for _, change, logged, _ in ranks:
+        assert_equal_gradients(change, expected, step_weight(ranks, LENGTHS))
         assert logged == pytest.approx(loss, rel=1e-5)
 
 
@@ -715,6 +737,11 @@ def test_loaders_have_the_options_of_the_training_arguments(tmp_path):
 def test_what_contradicts_a_budget_is_refused(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         make_trainer(tmp_path, **options)
+
+
+def test_wrong_weights_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="weights = 'rows': must be 'auto', 'samples', 'tokens'"):
+        make_trainer(tmp_path, weights="rows")
 
 
 def test_wrong_trainers_are_refused(tmp_path):

@@ -58,6 +58,8 @@ def test_arrays_hold_the_samples():
     short = 0
     for data in loader:
         batch = loader.batch
+        weights = batch.sample_weight, batch.token_weight
+        assert (loader.sample_weight, loader.token_weight) == weights
         short += batch.count < len(data["words"])
         for row, index in enumerate(batch.indices.tolist()):
             words = DATASET[index]["words"]

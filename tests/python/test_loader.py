@@ -194,6 +194,7 @@ def test_a_budget_that_is_lowered_while_workers_fetch_ahead(workers):
     for limit in (200, 150):
         loader.source.set_budget(limit)
         seen.append(next(walk))
+        assert loader.batch.indices.tolist() == seen[-1]
     state = loader.state_dict()
     rest = list(walk)
     resumed = make(num_workers=workers)
@@ -235,10 +236,14 @@ def test_batch_and_step():
     with pytest.raises(ValueError, match=r"step\(\): no batch of this epoch has been yielded"):
         loader.step()
     assert loader.batch is None
+    with pytest.raises(ValueError, match="sample_weight: no batch of this epoch has been yielded"):
+        _ = loader.sample_weight
     same = sab.BucketSampler(PLAN, seed=3, rank=1, world_size=2, micro_batches=2)
     for seen, batch in zip(loader, same.batches()):
         assert loader.batch.indices.tolist() == seen == batch.indices.tolist()
         assert loader.step() == same.step()
+        weights = batch.sample_weight, batch.token_weight
+        assert (loader.sample_weight, loader.token_weight) == weights
 
 
 def test_collate_functions():

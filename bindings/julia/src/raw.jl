@@ -242,6 +242,8 @@ mutable struct sab_batch <: Struct
     step::UInt64
     micro_batch::UInt64
     id::Int64
+    sample_weight::Float64
+    token_weight::Ptr{Float64}
     sab_batch() = zeroed(new())
 end
 
@@ -273,6 +275,8 @@ mutable struct sab_block <: Struct
     id::Ptr{Int64}
     cu_seqlens::Ptr{Ptr{Int32}}
     starts::Ptr{Int64}
+    sample_weight::Ptr{Float64}
+    token_weight::Ptr{Float64}
     sab_block() = zeroed(new())
 end
 

@@ -21,7 +21,7 @@ One batch.
 - `indices`: its samples, from 1 (`parent(batch.indices)`: from 0).
 - `layout`: `:padded`, each sample padded to `padded_length`, or `:row`, the samples end to end.
 - `longest`, `padded_length`, `total`: of the sizes. Of several columns a [`PerColumn`](@ref) each,
-  as in `batch.total[:source]`; so is `cu_seqlens`.
+  as in `batch.total[:source]`; so are `cu_seqlens` and `token_weight`.
 - `bucket`: its bucket in the plan, 0 if there are none, or in an empty batch.
 - `epoch`, `step`, `micro_batch`: its position. `step` is the number of optimizer steps before it,
   `micro_batch` the number of this rank's batches of the step before it.
@@ -29,6 +29,12 @@ One batch.
 - `cu_seqlens`: cumulative lengths, of rows of whole-number sizes; otherwise `nothing`.
 - `starts`: where each piece begins in its sample, of rows of samplers that split; otherwise
   `nothing`.
+- `sample_weight`: its number of samples over the mean of all batches of the epoch, of all ranks and
+  micro-batches. Multiply a loss that is a mean over the samples by it, and each sample of the epoch
+  counts the same. Its mean is 1; an empty batch has 0. After a lowered budget, and after a state of
+  other ranks or micro-batches, the mean is that of the batches from there on. Samplers that do not
+  know their number of batches take the mean of those of the epoch up to this one.
+- `token_weight`: the same of `total`: for a loss that is a mean over the tokens.
 """
 struct Batch
     indices::OneBased
@@ -43,6 +49,8 @@ struct Batch
     id::Int
     cu_seqlens::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
     starts::Union{Nothing,Vector{Int64}}
+    sample_weight::Float64
+    token_weight::Union{Float64,PerColumn{Float64}}
 end
 
 """
@@ -96,7 +104,8 @@ function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing; names =
         rows.starts == C_NULL || (starts = kept(buffers, :starts, rows.starts, count))
     end
     return Batch(OneBased(indices), is_row ? :row : :padded, per_column(raw.longest, columns, names), per_column(raw.padded_length, columns, names),
-        per_column(raw.total, columns, names), raw.bucket + 1, raw.epoch, raw.step, raw.micro_batch, raw.id, cu_seqlens, starts)
+        per_column(raw.total, columns, names), raw.bucket + 1, raw.epoch, raw.step, raw.micro_batch, raw.id, cu_seqlens, starts,
+        raw.sample_weight, per_column(raw.token_weight, columns, names))
 end
 
 Base.length(batch::Batch) = length(batch.indices)
@@ -107,7 +116,7 @@ A cursor over the batches of an epoch, for one task at a time.
 
     for batch in sampler ... end            # a pass
     next_batch!(sampler)                    # the next batch, or nothing
-    SAB.step(sampler)                       # totals of its step, for the weights of a loss
+    SAB.step(sampler)                       # totals of its step
     sampler[number], batch_count(sampler)   # any batch of the epoch, and their number
     set_epoch!(sampler, epoch)
     seek(sampler, batches); position(sampler)
@@ -170,13 +179,14 @@ end
 
 """
 Several batches, as vectors with an element for each. Of several columns, `longest`,
-`padded_length`, `total` and `cu_seqlens` are a [`PerColumn`](@ref) of vectors.
+`padded_length`, `total`, `cu_seqlens` and `token_weight` are a [`PerColumn`](@ref) of vectors.
 
 - `indices`: the samples of all batches, as in [`Batch`](@ref). Those of batch `i` are
   `indices[offsets[i]+1:offsets[i+1]]`.
 - `offsets`: one more than there are batches; begins with 0.
 - `layout`, `epoch`: of all batches.
-- `longest`, `padded_length`, `total`, `bucket`, `step`, `micro_batch`, `id`: as in `Batch`.
+- `longest`, `padded_length`, `total`, `bucket`, `step`, `micro_batch`, `id`, `sample_weight`,
+  `token_weight`: as in `Batch`.
 - `cu_seqlens`: those of all batches; those of batch `i` are
   `cu_seqlens[offsets[i]+i:offsets[i+1]+i]`. Otherwise `nothing`.
 - `starts`: beside `indices`. Otherwise `nothing`.
@@ -195,6 +205,8 @@ struct Block
     id::Vector{Int}
     cu_seqlens::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
     starts::Union{Nothing,Vector{Int64}}
+    sample_weight::Vector{Float64}
+    token_weight::Union{Vector{Float64},PerColumn{Vector{Float64}}}
 end
 
 function Block(raw::Raw.sab_block, names)
@@ -210,7 +222,8 @@ function Block(raw::Raw.sab_block, names)
                  of_columns([shown(unsafe_load(raw.cu_seqlens, column), samples + count) for column in 1:columns])
     return Block(OneBased(shown(raw.indices, samples)), offsets, raw.layout == Raw.SAB_LAYOUT_ROW ? :row : :padded, numbers(raw.longest),
         numbers(raw.padded_length), numbers(raw.total), shown(raw.bucket, count) .+ 1, raw.epoch, shown(raw.step, count),
-        shown(raw.micro_batch, count), shown(raw.id, count), cu_seqlens, raw.starts == C_NULL ? nothing : shown(raw.starts, samples))
+        shown(raw.micro_batch, count), shown(raw.id, count), cu_seqlens, raw.starts == C_NULL ? nothing : shown(raw.starts, samples),
+        shown(raw.sample_weight, count), numbers(raw.token_weight))
 end
 
 Base.length(block::Block) = length(block.step)
@@ -256,9 +269,9 @@ Base.eltype(::Type{<:Sampler}) = Batch
     SAB.step(sampler)
 
 Totals of the optimizer step of the batch that `next_batch!`, a loop or `sampler[number]` gave last,
-over all ranks and micro-batches: `micro_batches`, `samples`, `total`. The weight of a batch in a
-mean over samples is `length(batch) / step.samples`, in a mean over tokens `batch.total / step.total`.
-`total` is -1 when it is not known: for a [`ShardedSampler`](@ref) of several ranks.
+over all ranks and micro-batches: `micro_batches`, `samples`, `total`. The share of a batch in the
+samples of the step is `length(batch) / step.samples`, in its tokens `batch.total / step.total`. For
+weights of losses see [`Batch`](@ref). `total` is -1 when it is not known: for a [`ShardedSampler`](@ref) of several ranks.
 """
 function step(sampler::Sampler)
     raw = filled(out -> Raw.sab_sampler_get_step(sampler, out), Raw.sab_step)

@@ -402,6 +402,18 @@ end
     @test all(failure -> failure isa SABError && failure.status == Raw.SAB_E_MISMATCH && occursin("seed", failure.message), failures)
 end
 
+@testset "weights have the mean 1" begin
+    pairs = SAB.Sizes((source = made_sizes(500, 40), target = made_sizes(500, 60)))
+    plan = SAB.Plan(pairs; budget = 800)
+    batches = [batch for rank in 0:2 for batch in SAB.BucketSampler(plan; rank = rank, world_size = 3)]
+    mean(numbers) = sum(numbers) / length(batches)
+    @test mean(batch.sample_weight for batch in batches) ≈ 1
+    @test batches[1].sample_weight ≈ length(batches[1]) / mean(length(batch) for batch in batches)
+    for column in (:source, :target)
+        @test batches[1].token_weight[column] ≈ batches[1].total[column] / mean(batch.total[column] for batch in batches)
+    end
+end
+
 @testset "blocks are the batches" begin
     pairs = SAB.Sizes((source = made_sizes(500, 40), target = made_sizes(500, 60)))
     kinds = (() -> SAB.BucketSampler(SAB.Plan(made_sizes(500, 40); budget = 400); seed = 3, world_size = 2),
@@ -414,7 +426,8 @@ end
                 batch, places = SAB.next_batch!(other), block.offsets[i]+1:block.offsets[i+1]
                 @test block.indices[places] == batch.indices && block.layout == batch.layout && block.epoch == batch.epoch
                 @test (block.bucket[i], block.step[i], block.micro_batch[i], block.id[i]) == (batch.bucket, batch.step, batch.micro_batch, batch.id)
-                for name in (:longest, :padded_length, :total)
+                @test block.sample_weight[i] == batch.sample_weight
+                for name in (:longest, :padded_length, :total, :token_weight)
                     mine, theirs = getfield(block, name), getfield(batch, name)
                     @test theirs isa Float64 ? mine[i] == theirs : (mine[:source][i], mine[:target][i]) == (theirs[:source], theirs[:target])
                 end

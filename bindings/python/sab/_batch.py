@@ -23,9 +23,9 @@ PerColumn = Any  # a number, or of several columns a dictionary of numbers
 
 
 class Batch(NamedTuple):
-    """One batch. Of sizes with several columns, ``longest``, ``padded_length``, ``total`` and
-    ``cu_seqlens`` are dictionaries by the name of the column. Lengths are floats, because sizes may
-    have fractions.
+    """One batch. Of sizes with several columns, ``longest``, ``padded_length``, ``total``,
+    ``cu_seqlens`` and ``token_weight`` are dictionaries by the name of the column. Lengths are
+    floats, because sizes may have fractions.
 
     Attributes:
         indices: its samples.
@@ -43,6 +43,15 @@ class Batch(NamedTuple):
         cu_seqlens: of a row of whole-number sizes: cumulative lengths, ``count + 1`` of them.
         starts: of a row of a sampler that splits samples: where each piece begins in its sample.
         id: the number that all its samples have in ``separate_by``; 0 without it.
+        sample_weight: ``count`` over the mean of all batches of the epoch, of all ranks and
+            micro-batches. Multiply a loss that is a mean over the samples by it, so that each
+            sample of the epoch counts the same. Its mean is 1; an empty batch has 0.
+        token_weight: ``total`` over the mean of all batches, in the same way: for a loss that is a
+            mean over the tokens.
+
+    After a lowered budget, and after a state of other ranks or micro-batches, the mean is that of
+    the batches from there to the end of the epoch. Samplers without ``len()`` take the mean of the
+    batches of the epoch up to this one.
     """
 
     indices: Indices
@@ -58,6 +67,8 @@ class Batch(NamedTuple):
     cu_seqlens: Any  # int32 arrays: one, or of several columns a dictionary of them
     starts: Indices | None
     id: int = 0
+    sample_weight: float = 1.0
+    token_weight: PerColumn = 1.0
 
     def __repr__(self) -> str:
         return record_line(self)
@@ -79,15 +90,16 @@ _new_batch: Callable[[tuple[Any, ...]], Batch] = functools.partial(tuple.__new__
 
 class Block(NamedTuple):
     """Several batches, as arrays with an element for each. Of sizes with several columns,
-    ``longest``, ``padded_length``, ``total`` and ``cu_seqlens`` are dictionaries by the name of the
-    column.
+    ``longest``, ``padded_length``, ``total``, ``cu_seqlens`` and ``token_weight`` are dictionaries
+    by the name of the column.
 
     Attributes:
         indices: the samples of all batches, int64; those of batch i are
             ``indices[offsets[i]:offsets[i + 1]]``.
         offsets: int64, one more than there are batches; begins with 0.
         layout, epoch: as in :class:`Batch`, of all batches.
-        longest, padded_length, total: as in :class:`Batch`, float64 arrays.
+        longest, padded_length, total, sample_weight, token_weight: as in :class:`Batch`, float64
+            arrays.
         bucket, step, micro_batch, id: as in :class:`Batch`, int64 arrays.
         cu_seqlens: as in :class:`Batch`, one batch after the other: those of batch i are
             ``cu_seqlens[offsets[i] + i : offsets[i + 1] + i + 1]``.
@@ -107,15 +119,17 @@ class Block(NamedTuple):
     cu_seqlens: Any
     starts: Indices | None
     id: Indices
+    sample_weight: npt.NDArray[np.float64]
+    token_weight: PerColumn
 
     def __repr__(self) -> str:
         return record_line(self)
 
 
 class Step(NamedTuple):
-    """A step of the optimizer, over all ranks and micro-batches. A loss is a mean over the samples
-    of the step with the weight ``batch.count / step.samples``, and over its tokens with
-    ``batch.total / step.total``. -1: not known.
+    """A step of the optimizer, over all ranks and micro-batches. ``batch.count / step.samples`` is
+    the share of a batch in the samples of the step, ``batch.total / step.total`` that in its
+    tokens. For weights of losses see :attr:`Batch.sample_weight`. -1: not known.
 
     Attributes:
         micro_batches: batches that each rank takes in the step.
@@ -181,6 +195,8 @@ def batch_of(b: CData, handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Ba
         cu_seqlens,
         starts,
         b.id,
+        b.sample_weight,
+        per_column(b.token_weight, columns),
     )
 
 
@@ -214,6 +230,8 @@ def block_of(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Block:
         cu_seqlens,
         copied(b.starts, samples, np.int64) if b.starts else None,
         copied(b.id, count, np.int64),
+        copied(b.sample_weight, count, np.float64),
+        _arrays_per_column(b.token_weight, count, columns),
     )
 
 
@@ -261,6 +279,8 @@ def batches_of_block(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Iterator[
             cu_seqlens,
             starts,
             ffi.unpack(b.id, count),
+            ffi.unpack(b.sample_weight, count),
+            _numbers_per_column(b.token_weight, count, columns),
         ),
     )
 

@@ -24,8 +24,8 @@ if pathlib.Path("state").exists():
 for epoch in range(loader.epoch, 2):
     for words, labels in loader:
         loss = functional.cross_entropy(model(words), labels, reduction="sum")
-        # Gradients are averaged over processes. This is the mean over the samples of all of them.
-        accelerator.backward(loss * accelerator.num_processes / loader.step().samples)
+        loss = loss / max(len(labels), 1)  # a process may have no sample in the last step
+        accelerator.backward(loss * loader.sample_weight)  # each sample counts the same
         optimizer.step()
         optimizer.zero_grad()
         if loader.position % 5 == 0:

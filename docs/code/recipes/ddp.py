@@ -27,9 +27,9 @@ sab.check_ranks(sampler, timeout=60)  # all ranks have the same sizes, seed and 
 for epoch in range(loader.epoch, 2):
     for words, labels in loader:
         loss = functional.cross_entropy(model(words), labels, reduction="sum")
-        loss = loss * world_size / loader.step().samples  # the mean over the samples of all ranks
+        loss = loss / max(len(labels), 1)  # a rank may have no sample in the last step
         optimizer.zero_grad()
-        loss.backward()
+        (loss * loader.sample_weight).backward()  # each sample of the epoch counts the same
         optimizer.step()
         if loader.position % 5 == 0 and rank == 0:
             print(f"epoch {epoch}, step {loader.position}: loss {loss.item():.4f} of rank 0")

@@ -17,24 +17,25 @@ sampler = sab.BucketSampler(plan, seed=0)
 loader = sab.jax.DataLoader(dataset, sampler, collate_fn=sab.jax.PadCollate({"words": 0}))
 
 
-def loss_of(model, batch):
+def loss_of(model, batch, weight):
     (embedding, output), words, rows = model, batch["words"], jnp.arange(len(batch["label"]))
     hidden = jnp.where((words != 0)[..., None], embedding[words], -1e9).max(1)
     losses = -jax.nn.log_softmax(hidden @ output)[rows, batch["label"]]
-    return (losses * batch["weights"]).sum() / batch["weights"].sum()  # empty rows weigh 0
+    mean = (losses * batch["weights"]).sum() / batch["weights"].sum()  # empty rows weigh 0
+    return mean * weight, mean
 
 
 @jax.jit
-def step(model, batch):
+def step(model, batch, weight):
     compiled.append(batch["words"].shape)  # Python runs this only when the step is compiled
-    loss, gradient = jax.value_and_grad(loss_of)(model, batch)
-    return jax.tree.map(lambda weight, slope: weight - 0.1 * slope, model, gradient), loss
+    gradient, loss = jax.grad(loss_of, has_aux=True)(model, batch, weight)
+    return jax.tree.map(lambda value, slope: value - 0.1 * slope, model, gradient), loss
 
 
 keys, compiled = jax.random.split(jax.random.key(0)), []
 model = jax.random.normal(keys[0], (30, 16)), jax.random.normal(keys[1], (16, 2))
 for _ in range(3):
     for batch in loader:
-        model, loss = step(model, batch)
+        model, loss = step(model, batch, loader.sample_weight)  # each sample counts the same
 assert len(compiled) <= 8 and loss < 0.6
 print(f"{3 * len(loader)} steps, {len(compiled)} compilations, {plan.report().padding:.1%} padding")

@@ -25,7 +25,7 @@ class Training(L.LightningModule):
         words, labels = batch
         self.samples += len(labels)
         loss = torch.nn.functional.cross_entropy(self.model(words), labels, reduction="sum")
-        return loss * self.trainer.world_size / self.trainer.train_dataloader.step().samples
+        return loss / max(len(labels), 1) * self.trainer.train_dataloader.sample_weight
 
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=1e-2)

@@ -22,7 +22,7 @@ for epoch in range(loader.epoch, 2):
     for words, labels in loader:
         loss = functional.cross_entropy(model(words), labels)
         optimizer.zero_grad()
-        loss.backward()
+        (loss * loader.sample_weight).backward()  # each sample of the epoch counts the same
         optimizer.step()
         if loader.position % 10 == 0:
             print(f"epoch {epoch}, batch {loader.position}: loss {loss.item():.4f}")

@@ -164,6 +164,23 @@ class DataLoader:
             self.batch = batch
             yield self._arrays(batch)
 
+    def _known_batch(self, asked: str) -> Batch:
+        if self.batch is None:
+            raise ValueError(f"{asked}: no batch has been given")
+        return self.batch
+
+    @property
+    def sample_weight(self) -> float:
+        """The weight of the batch that was given last, for a loss that is a mean over its samples:
+        see :attr:`sab.Batch.sample_weight`.
+        """
+        return self._known_batch("sample_weight").sample_weight
+
+    @property
+    def token_weight(self) -> PerColumn:
+        """The same for a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
+        return self._known_batch("token_weight").token_weight
+
     def step(self) -> Step:
         """The totals of the optimizer's step of the data that was given last: see
         :class:`sab.Step`.

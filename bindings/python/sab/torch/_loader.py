@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 import warnings
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any, Callable, cast
 
 import torch.utils.data
 
-from sab._batch import Batch, Step
+from sab._batch import Batch, PerColumn, Step
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
 from sab._walk import Walk
@@ -24,8 +25,10 @@ _BY_SAMPLER = ("batch_size", "shuffle", "drop_last")  # what the sampler decides
 class Pass:
     """The place of a pass over a loader."""
 
-    def __init__(self, walk: Walk, outer: Pass | None) -> None:
+    def __init__(self, walk: Walk, outer: Pass | None, fetched: collections.deque[Batch]) -> None:
         self.walk = walk  # of the sampler, which is ahead where workers fetch
+        self.fetched = fetched  # batches whose data was not yielded yet
+        self.batch: Batch | None = None  # that of the data that was yielded last
         self.position = walk.first  # after the batch that was yielded last
         self.placed = walk.placed  # the sampler's count of placements when the pass began
         self.outer = outer  # the pass that had yielded last when it began
@@ -138,12 +141,33 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     @property
     def batch(self) -> Batch | None:
         """The batch whose data was yielded last; None if none was yielded in this epoch."""
+        own = self._own_pass()
+        if own is not None and own.has_given:
+            return own.batch
         at = self.position
         return random_access(self.source, "batch").batch(at - 1) if at else None
 
+    def _known_batch(self, asked: str) -> Batch:
+        batch = self.batch
+        if batch is None:
+            raise ValueError(f"{asked}: no batch of this epoch has been yielded")
+        return batch
+
+    @property
+    def sample_weight(self) -> float:
+        """The weight of the batch whose data was yielded last, for a loss that is a mean over its
+        samples: see :attr:`sab.Batch.sample_weight`.
+        """
+        return self._known_batch("sample_weight").sample_weight
+
+    @property
+    def token_weight(self) -> PerColumn:
+        """The same for a mean over its tokens: see :attr:`sab.Batch.token_weight`."""
+        return self._known_batch("token_weight").token_weight
+
     def step(self) -> Step:
         """The optimizer's step, over all ranks and micro-batches, of the batch whose data was
-        yielded last: for weights of the loss, see :class:`sab.Step`.
+        yielded last: see :class:`sab.Step`.
         """
         at = self.position
         if at == 0:
@@ -217,12 +241,15 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         loader: Any = self if self._framework is None else self._framework.fetching
         # Not the workers of the pass that is under way.
         is_inner = outer is not None and outer.is_open and loader.persistent_workers
+        self._tickets._taken = fetched = collections.deque[Batch]()
         walk = loader._get_iterator() if is_inner else torch.utils.data.DataLoader.__iter__(loader)
-        self._pass = own = Pass(self._tickets._begun, outer)
+        self._tickets._taken = None
+        self._pass = own = Pass(self._tickets._begun, outer, fetched)
         own.walk.is_held = own.walk.is_open = True
         try:
             for data in walk:
                 own.position += 1
+                own.batch = fetched.popleft()
                 if own.placed != self.source._placed:  # the pass went on at another place
                     own.position, own.placed = self.source._given(), self.source._placed
                 own.has_given, self._pass = True, own

@@ -59,6 +59,7 @@ class Tickets:
     def __init__(self, sampler: Sampler) -> None:
         self.source = sampler  # not `sampler`: Lightning sets epochs there
         self._begun: Any = None  # the last pass
+        self._taken: Any = None  # passes that begin now append their batches here
 
     def __repr__(self) -> str:
         return one_line(self, [repr(self.source)])
@@ -66,7 +67,10 @@ class Tickets:
     def __iter__(self) -> Iterator[list[Batch]]:
         walk = self.source._begin()
         self._begun = walk
-        return ([batch] for batch in self.source._walk(walk))
+        batches = self.source._walk(walk)
+        if self._taken is not None:
+            batches = _noted(batches, self._taken)
+        return ([batch] for batch in batches)
 
     def __len__(self) -> int:
         if not isinstance(self.source, RandomAccessSampler):
@@ -90,6 +94,12 @@ class Tickets:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As the sampler's."""
         random_access(self.source, "load_state_dict()").load_state_dict(state_dict)
+
+
+def _noted(batches: Iterator[Batch], taken: Any) -> Iterator[Batch]:
+    for batch in batches:
+        taken.append(batch)
+        yield batch
 
 
 def random_access(sampler: Sampler, what: str) -> RandomAccessSampler:

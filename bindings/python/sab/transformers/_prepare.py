@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 
@@ -24,6 +24,7 @@ from sab.transformers._data import Collate, StandIn, has_indices, main_input, si
 from sab.transformers._evaluation import Evaluation, counted
 from sab.transformers._place import PlaceInEpoch, place_in
 from sab.transformers._training import Training, ranks_of_all, rows_collator
+from sab.transformers._weights import Weights
 
 __all__ = ["prepare"]
 
@@ -56,6 +57,7 @@ def prepare(
     sampler: RandomAccessSampler | None = None,
     eval_budget: BudgetLike | None = None,
     lengths: Callable[[Any], SizesLike] | None = None,
+    weights: Literal["auto", "samples", "tokens"] | None = "auto",
     **options: Any,
 ) -> Trainer:
     """Gives a Trainer the batches of a plan, for training, evaluation and prediction.
@@ -73,6 +75,9 @@ def prepare(
     - A step of the optimizer is ``gradient_accumulation_steps`` batches on each rank. Its loss is
       the mean over the labels of all these batches that are not -100, or over the samples if they
       have no ``labels``. A ``compute_loss`` of your own must use ``num_items_in_batch`` for that.
+    - Steps of short samples hold more samples than others. ``weights`` multiplies the gradient of a
+      step by its samples, or tokens, over the mean of all steps, so that each counts the same. The
+      losses that are logged are not multiplied, nor are those of evaluation.
     - A checkpoint holds the place in the epoch. Training resumes with the next batch, also on
       another number of ranks, and loads no sample that was trained on. A resume with other
       samples, another budget or seed is refused.
@@ -105,6 +110,11 @@ def prepare(
         lengths: function ``lengths(dataset)`` with the lengths of a data set: anything that
             :class:`sab.Sizes` takes. By default the column ``length_column_name`` of the training
             arguments, else the lengths of the model's main input, such as ``input_ids``.
+        weights: what counts the same in all steps of an epoch: ``"samples"``, ``"tokens"``, or None
+            for neither, so that steps count the same. ``"auto"``: tokens if labels are sequences of
+            whole numbers, else samples. Of sizes with several columns, tokens are the mean of their
+            weights. It is for a constant learning rate: give None beside
+            :class:`LearningRateCallback`.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
             :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
@@ -124,6 +134,7 @@ def prepare(
         raise TypeError(f"trainer is a {type(trainer).__name__}: must be a transformers.Trainer")
     if lengths is not None and not callable(lengths):
         raise TypeError(f"lengths = {lengths!r:.60}: must be a function of a data set")
+    weighting = Weights(weights)
     _check_kind(trainer)
     _check_trainer(trainer)
     sources = {
@@ -133,7 +144,7 @@ def prepare(
         "plan": plan,
         "sampler": sampler,
     }
-    _Prepared(trainer, Training(trainer, sources, lengths, options), eval_budget)
+    _Prepared(trainer, Training(trainer, sources, lengths, options), eval_budget, weighting)
     return trainer
 
 
@@ -220,9 +231,15 @@ def _naming(dataset: str, hint: str = "") -> Generator[None, None, None]:
 class _Prepared:
     """The methods that replace those of a trainer."""
 
-    def __init__(self, trainer: Any, training: Training, eval_budget: BudgetLike | None) -> None:
+    def __init__(
+        self,
+        trainer: Any,
+        training: Training,
+        eval_budget: BudgetLike | None,
+        weights: Weights,
+    ) -> None:
         self.trainer, self.args = trainer, trainer.args
-        self.training, self.eval_budget = training, eval_budget
+        self.training, self.eval_budget, self.weights = training, eval_budget, weights
         self.loader: DataLoader | None = None  # of the training that is under way
         self.checkpoint: str | None = None  # that it resumes from
         self.epoch_length = 0  # batches of a whole epoch
@@ -444,6 +461,9 @@ class _Prepared:
         given = number.to(self.args.device)[None]
         return self.trainer.accelerator.gather(given).sum() / self.trainer.get_tp_size()
 
+    def _mean_of_ranks(self, number: Any) -> Any:
+        return self._gathered(number) / self._ranks()[1]
+
     def _check_loss(self, inputs: Any) -> None:
         """Finds out, once, whether the model divides its loss by num_items_in_batch, as its
         signature says.
@@ -471,14 +491,16 @@ class _Prepared:
         divides = torch.tensor(bool((losses[0] - 2 * losses[1]).abs() <= losses[1].abs() / 2))
         trainer.model_accepts_loss_kwargs = bool(self._gathered(divides.long()) > 0)
 
-    def get_batch_samples(self, *args: Any, **options: Any) -> Any:
-        trainer = self.trainer
-        samples, items = self.theirs["get_batch_samples"](*args, **options)
+    def get_batch_samples(self, epoch_iterator: Any, *args: Any, **options: Any) -> Any:
+        trainer, loader = self.trainer, cast("DataLoader", self.loader)
+        noted = self.weights.noted(loader, epoch_iterator)
+        samples, items = self.theirs["get_batch_samples"](noted, *args, **options)
         self.taken += len(samples)
-        self.walk = cast("DataLoader", self.loader)._pass
+        self.walk = loader._pass
         self.items = None
         if not samples:
             return samples, items
+        self.weights.set_step(samples[0], self._mean_of_ranks)
         accepted = trainer.model_accepts_loss_kwargs
         self._check_loss(samples[0])
         if accepted and not trainer.model_accepts_loss_kwargs:
@@ -492,7 +514,12 @@ class _Prepared:
         return samples, items
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **options: Any) -> Any:
-        if self.items is None or not model.training:
+        if not model.training:
+            return self.theirs["compute_loss"](model, inputs, *args, **options)
+        return self.weights.apply(self._step_loss(model, inputs, *args, **options))
+
+    def _step_loss(self, model: Any, inputs: Any, *args: Any, **options: Any) -> Any:
+        if self.items is None:
             return self.theirs["compute_loss"](model, inputs, *args, **options)
         # The trainer divides by the batches of the step, and the ranks take the mean.
         count = counted(self.trainer, inputs).to(self.args.device)

@@ -138,8 +138,10 @@ fn train(
     let mut sampler = Sampler::bucket(plan, &SamplerOptions::new().seed(1))?;
     let start = Instant::now();
     while let Some(batch) = sampler.next_ref() {
-        let (words, parts) = tensors(glosses, &batch?, device)?;
-        optimizer.backward_step(&loss::cross_entropy(&model.forward(&words)?, &parts)?)?;
+        let batch = batch?;
+        let (words, parts) = tensors(glosses, &batch, device)?;
+        let loss = loss::cross_entropy(&model.forward(&words)?, &parts)?;
+        optimizer.backward_step(&(loss * batch.sample_weight)?)?; // each sample counts the same
     }
     Ok(start.elapsed().as_secs_f64())
 }

@@ -26,8 +26,8 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
-    /// The samples. None only for a rank without a share (loss weight 0): in the last step, and
-    /// when its shard has fewer samples in the bucket than the bucket has steps.
+    /// The samples. None only for a rank without a share: in the last step, and when its shard has
+    /// fewer samples in the bucket than the bucket has steps.
     pub indices: I,
     /// How the samples are laid out.
     pub layout: Layout,
@@ -55,6 +55,14 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub cu_seqlens: Option<PerColumn<L>>,
     /// Row of a sampler that splits samples: where each sequence begins in its sample.
     pub starts: Option<I>,
+    /// Number of samples over the mean of all batches of the epoch, of all ranks and micro-batches.
+    /// Multiply a loss that is a mean over the samples by it, and each sample of the epoch counts
+    /// the same. Its mean is 1; an empty batch has 0. After a lowered budget, and after a state of
+    /// other ranks or micro-batches, the mean is that of the batches from there on. Samplers that
+    /// do not know their number of batches take the mean of those of the epoch up to this one.
+    pub sample_weight: f64,
+    /// The same of `total`: for a loss that is a mean over the tokens.
+    pub token_weight: PerColumn<f64>,
 }
 
 /// Several batches, whose arrays belong to the sampler: those of one batch after those of another.
@@ -102,6 +110,10 @@ pub struct Block<'a> {
     pub cu_seqlens: Option<PerColumn<&'a [i32]>>,
     /// As in [`Batch`], beside `indices`.
     pub starts: Option<&'a [i64]>,
+    /// Weight of each batch for its samples, as in [`Batch`].
+    pub sample_weight: &'a [f64],
+    /// Weight of each batch for its tokens, as `longest`.
+    pub token_weight: &'a [f64],
 }
 
 impl<'a> Block<'a> {
@@ -129,11 +141,9 @@ impl<'a> Block<'a> {
 pub struct Step {
     /// Batches that each rank takes in the step.
     pub micro_batches: u64,
-    /// Number of samples: `batch.indices.len() / samples` is the weight of a batch in a mean over
-    /// samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Sum of the sizes: `batch.total[0] / total[0]` is the weight of a batch in a mean over tokens.
-    /// `None` when not known: sharded sampler of several ranks.
+    /// Sum of the sizes. `None` when not known: sharded sampler of several ranks.
     pub total: Option<PerColumn<f64>>,
 }
 
@@ -178,6 +188,8 @@ impl<I, L> Batch<I, L> {
                 .as_ref()
                 .map(|each| PerColumn::of(each.iter().map(&lengths))),
             starts: self.starts.as_ref().map(indices),
+            sample_weight: self.sample_weight,
+            token_weight: self.token_weight,
         }
     }
 }

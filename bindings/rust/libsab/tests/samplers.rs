@@ -116,6 +116,23 @@ fn a_second_loop_is_the_next_epoch_or_the_same_one_from_its_start() {
 }
 
 #[test]
+fn weights_have_the_mean_1() {
+    let mut batches = Vec::new();
+    for rank in 0..3 {
+        let mut sampler = bucket(&SamplerOptions::new().rank(rank).world_size(3));
+        batches.extend(sampler.iter_mut().map(Result::unwrap));
+    }
+    let mean = |number: &dyn Fn(&libsab::Batch) -> f64| {
+        batches.iter().map(number).sum::<f64>() / batches.len() as f64
+    };
+    let samples = mean(&|batch| batch.indices.len() as f64);
+    assert!((mean(&|batch| batch.sample_weight) - 1.0).abs() < 1e-9);
+    assert!((mean(&|batch| batch.token_weight[0]) - 1.0).abs() < 1e-9);
+    let first = &batches[0];
+    assert!((first.sample_weight - first.indices.len() as f64 / samples).abs() < 1e-9);
+}
+
+#[test]
 fn blocks_are_the_batches() {
     let mut sampler = bucket(&SamplerOptions::new());
     let mut other = bucket(&SamplerOptions::new());
@@ -127,6 +144,8 @@ fn blocks_are_the_batches() {
             assert_eq!(block.samples(i), batch.indices);
             assert_eq!((block.longest[i], block.total[i]), (batch.longest[0], batch.total[0]));
             assert_eq!(block.step[i], batch.step);
+            let weights = (batch.sample_weight, batch.token_weight[0]);
+            assert_eq!((block.sample_weight[i], block.token_weight[i]), weights);
             assert_eq!(block.bucket[i], batch.bucket.map_or(-1, |bucket| bucket as i64));
         }
     }

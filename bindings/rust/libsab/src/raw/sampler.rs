@@ -268,6 +268,8 @@ pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
             id: batch.id,
             cu_seqlens: None,
             starts: None,
+            sample_weight: batch.sample_weight,
+            token_weight: per_column(batch.token_weight, batch.columns),
         }
     }
 }
@@ -302,6 +304,8 @@ unsafe fn shown_block<'a>(block: &sys::sab_block) -> Block<'a> {
                 PerColumn::of(arrays.iter().map(|&each| slice(each, samples + block.count)))
             }),
             starts: (!block.starts.is_null()).then(|| slice(block.starts, samples)),
+            sample_weight: slice(block.sample_weight, block.count),
+            token_weight: numbers(block.token_weight),
         }
     }
 }

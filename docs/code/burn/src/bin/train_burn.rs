@@ -70,10 +70,12 @@ fn train<B: AutodiffBackend>(
         sampler.set_epoch(epoch)?;
         let mut sum = 0.0;
         while let Some(batch) = sampler.next_ref() {
-            let (words, labels) = tensors::<B>(samples, &batch?, device);
+            let batch = batch?;
+            let (words, labels) = tensors::<B>(samples, &batch, device);
             let loss =
                 CrossEntropyLossConfig::new().init(device).forward(model.forward(words), labels);
-            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            let weighted = loss.clone() * batch.sample_weight; // each sample counts the same
+            let gradients = GradientsParams::from_grads(weighted.backward(), &model);
             sum += loss.into_data().to_vec::<f32>().expect("the backend's numbers are f32")[0];
             model = optimizer.step(0.05, model, gradients);
         }

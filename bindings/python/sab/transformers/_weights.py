@@ -1,0 +1,81 @@
+"""Weights of the steps of a trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import torch
+
+from sab.torch import DataLoader
+
+_CHOICES = ("auto", "samples", "tokens", None)
+_Function: Any = torch.autograd.Function
+
+
+class Weights:
+    """What the gradient of each step is multiplied by: the mean weight of its batches.
+
+    Args:
+        by: ``"samples"``, ``"tokens"``, ``"auto"``, or None, which multiplies nothing.
+    """
+
+    def __init__(self, by: Any) -> None:
+        if by not in _CHOICES:
+            raise ValueError(f"weights = {by!r:.60}: must be 'auto', 'samples', 'tokens' or None")
+        self._by = by
+        self._noted: list[tuple[float, float]] = []  # of the batches of this step, for both
+        self._factor: Any = None  # of this step
+
+    def noted(self, loader: DataLoader, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a step, whose weights are noted as they are given."""
+        self._noted = []
+        for data in batches:
+            if self._by is not None:
+                tokens: Any = loader.token_weight
+                if isinstance(tokens, Mapping):
+                    each = cast("Mapping[str, float]", tokens)
+                    tokens = sum(each.values()) / len(each)
+                self._noted.append((loader.sample_weight, tokens))
+            yield data
+
+    def set_step(self, inputs: Any, mean_of_ranks: Callable[[Any], Any]) -> None:
+        """Takes the weights that were noted, on all ranks."""
+        self._factor = None
+        if self._by is None:
+            return
+        place = ("samples", "tokens").index(_chosen(inputs) if self._by == "auto" else self._by)
+        own = sum(weights[place] for weights in self._noted) / len(self._noted)
+        self._factor = mean_of_ranks(torch.tensor(own, dtype=torch.float32))
+
+    def apply(self, given: Any) -> Any:
+        """The loss that a trainer computed, alone or with outputs; its value is the same."""
+        if self._factor is None:
+            return given
+        if isinstance(given, tuple):
+            return (_Weighted.apply(given[0], self._factor), *given[1:])
+        return _Weighted.apply(given, self._factor)
+
+
+class _Weighted(_Function):  # type: ignore[misc]
+    """A loss whose gradient is multiplied by a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Any, factor: Any) -> Any:
+        ctx.factor = factor
+        return loss.view_as(loss)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return gradient * ctx.factor.to(gradient.dtype), None
+
+
+def _chosen(inputs: Any) -> str:
+    labels: Any = inputs.get("labels")
+    is_sequence = (
+        labels is not None
+        and not labels.is_floating_point()
+        and labels.ndim > 1
+        and labels[0].numel() != 1
+    )
+    return "tokens" if is_sequence else "samples"

@@ -99,20 +99,25 @@ typedef struct sab_balanced_options {
     /** set by SAB_BALANCED_OPTIONS_INIT */
     size_t struct_size;
     /** samples of a step over all ranks and micro-batches; at least the number of micro-batches.
-     *  Fewer if a budget is reached first. 0: as many as fit */
+     *  With `padded` exactly as many, but in the last step. Without, fewer if a budget is reached
+     *  first. 0: as many as fit */
     uint64_t samples;
-    /** limits that each micro-batch keeps, all of them. A micro-batch is a row, without padding;
-     *  see sab/cost.h for the cost of a row. A NULL cost is the sum of its sizes, over all columns.
-     *  Read during the call; callbacks are called once for each distinct size, with several columns
-     *  once for each distinct combination of sizes. NULL */
+    /** limits that each micro-batch keeps, all of them. The cost is that of a row (sab/cost.h),
+     *  with `padded` that of a padded batch. A NULL cost is the sum of the sizes of a row, over all
+     *  columns, or the padded total. Read during the call; callbacks are called once for each
+     *  distinct size, with several columns once for each distinct combination of sizes. NULL */
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
     size_t budget_count;
     /** share of all budgets of a step that its samples may take; the rest stays free so that costs
-     *  can be balanced. In (0, 1]; 0: 0.95 */
+     *  can be balanced. In (0, 1]; 0: 0.95. With `padded` it must be 0 */
     double fill;
-    /** the costs that are balanced, of a row, each of them over ranks and over micro-batches. A
-     *  constant term is the same for all micro-batches and is not counted. Read during the call.
+    /** 1: steps are random samples and micro-batches are padded; 0 (default): micro-batches are
+     *  rows */
+    int32_t padded;
+    /** the costs that are balanced, of a row or of a padded batch, each of them over ranks and over
+     *  micro-batches. The constant term of a row is the same for all micro-batches and is not
+     *  counted. Read during the call.
      *  NULL: with one column the cost of the first budget, with several columns those of all
      *  budgets; without a budget the sum of sizes */
     const sab_cost *const *balance;
@@ -229,6 +234,9 @@ typedef struct sab_balanced_report {
     double length_deviation;
     /** that of random rows */
     double random_length_deviation;
+    /** sum over the micro-batches of samples * padded length, one a column: totals / padded_totals
+     *  is 1 less the share of padding. Of rows the same as `totals` */
+    const double *padded_totals;
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report)}
 

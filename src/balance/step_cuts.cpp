@@ -1,9 +1,9 @@
 #include "balance/step_cuts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
-#include <numeric>
 
 #include "balance/micro_batches.h"
 #include "balance/partition.h"
@@ -17,6 +17,12 @@ namespace {
 constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
 constexpr double usual_fill = 0.95;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+/// What the last of some steps has less than the others, in steps: room for what some of these did
+/// not hold.
+double spared(double steps) {
+    return std::min(steps / 64, 0.25);
+}
 
 /// 1 / mean of the balanced costs.
 PerBudget mean_scales(const WeighedSamples& samples) {
@@ -142,7 +148,10 @@ uint64_t StepCuts::cut(UnitPosition first, uint64_t least, const Progress& progr
     steps = std::max(steps, fewest_steps(first, progress));
     // One sample a micro-batch always fits.
     const uint64_t most = ceiling(left.samples, rules_.parts());
-    while (!cut_into(first, steps, progress)) steps = std::min(most, steps + 1 + steps / 512);
+    while (!cut_into(first, steps, progress)) {
+        const uint64_t missing = left_over_ * steps / left.samples;
+        steps = std::min(most, steps + std::max({uint64_t{1}, missing, steps / 1024}));
+    }
     return steps;
 }
 
@@ -152,7 +161,8 @@ StepCuts::Overfull StepCuts::overfull() {
     for (uint64_t step = 0; step < all_samples_steps(); ++step) {
         offsets_.clear();
         take(at, std::min(rules_.samples, samples_->kept - step * rules_.samples));
-        sort_lengths(offsets_.size());
+        sort_first(offsets_.size());
+        read_lengths(offsets_.size());
         const uint64_t runs = runs_->fewest(lengths_);
         if (found.needed == 0 && runs > rules_.parts()) found = {step, runs, 0};
         found.most = std::max(found.most, runs);
@@ -164,7 +174,7 @@ StepCuts::Overfull StepCuts::overfull() {
 uint64_t StepCuts::fewest_steps(UnitPosition first, const Progress& progress) {
     uint64_t steps = 0, likely_most = rules_.parts();
     for (Left left = left_from(first); left.samples > 0; ++steps) {
-        Aim aim = aim_of(left, 1, false);
+        Aim aim = full_aim(left);
         aim.likely_most = std::min(aim.most, likely_most);
         first = next_step(first, aim).end;
         likely_most = offsets_.size();
@@ -174,46 +184,62 @@ uint64_t StepCuts::fewest_steps(UnitPosition first, const Progress& progress) {
     return steps;
 }
 
-/// Each step takes its share of what is left. Where it does not fit, later steps take more.
+/// All steps take the same share. Where a step does not hold it, the next ones take more.
 bool StepCuts::cut_into(UnitPosition first, uint64_t steps, const Progress& progress) {
     starts_.assign(1, first);
-    is_all_cut_ = false;
-    Left left = left_from(first);
+    const Left all = left_from(first);
+    Left left = all;
+    left_over_ = 1;
     const bool has_all_samples =
-        rules_.samples > 0 && steps == ceiling(left.samples, rules_.samples);
-    for (; steps > 0; --steps) {
+        rules_.samples > 0 && steps == ceiling(all.samples, rules_.samples);
+    const uint64_t full = has_all_samples ? rules_.samples : rules_.parts();
+    for (uint64_t step = 0; step < steps; ++step) {
         if (left.samples == 0) return false;
-        const Cut step = next_step(starts_.back(), aim_of(left, steps, has_all_samples));
-        const uint64_t count = offsets_.size(),
-                       full = has_all_samples ? rules_.samples : rules_.parts();
+        const Cut cut = next_step(
+            starts_.back(), has_all_samples ? full_aim(left) : aim_of(all, left, step, steps));
+        const uint64_t count = offsets_.size();
         if (has_all_samples && count < std::min(full, left.samples)) return false;
         left.samples -= std::min(left.samples, count);
-        left.share -= step.load.share;
+        left.share -= cut.load.share;
         if (left.samples == 0 && count < full && rules_.options.last_step == SAB_LAST_STEP_DROP)
             break;
-        starts_.push_back(step.end);
+        starts_.push_back(cut.end);
         if (starts_.size() % 64 == 0)
-            progress.report(std::min(step.end.unit, order_.units()), order_.units());
+            progress.report(std::min(cut.end.unit, order_.units()), order_.units());
     }
-    return is_all_cut_ = left.samples == 0;
+    left_over_ = left.samples;
+    return left_over_ == 0;
 }
 
-/// `steps`: that are left.
-StepCuts::Aim StepCuts::aim_of(const Left& left, uint64_t steps, bool has_all_samples) const {
-    const uint64_t parts = rules_.parts(), others = (steps - 1) * parts;
-    Aim aim{left.samples, no_limit, 0};
-    if (has_all_samples) {
-        aim.most = rules_.wraps() ? rules_.samples : std::min(left.samples, rules_.samples);
-    } else {
-        if (steps > 1) {
-            // The others have a sample for each micro-batch, too.
-            aim.most = left.samples > others ? left.samples - others : 0;
-            if (runs_) aim.most = std::min(aim.most, ceiling(left.samples, steps));
-            aim.share = left.share / static_cast<double>(steps);
-        }
-        if (steps > 1 || rules_.wraps()) aim.most = std::max(aim.most, parts);
-        if (rules_.samples > 0) aim.most = std::min(aim.most, rules_.samples);
+/// As many samples as a step may have.
+StepCuts::Aim StepCuts::full_aim(const Left& left) const {
+    uint64_t most = left.samples;
+    if (rules_.wraps()) most = std::max(most, std::max(rules_.parts(), rules_.samples));
+    if (rules_.samples > 0) most = std::min(most, rules_.samples);
+    return {0, most, no_limit, most};
+}
+
+/// What a step of several must take so that the last one takes what is left.
+StepCuts::Aim StepCuts::aim_of(const Left& all, const Left& left, uint64_t step,
+                               uint64_t steps) const {
+    const uint64_t others = steps - step - 1, least = others * rules_.parts(),
+                   largest = others * rules_.samples;
+    Aim aim = full_aim(left);
+    if (others == 0) return aim;
+    const double of_all = static_cast<double>(step + 1) /
+                          (static_cast<double>(steps) - spared(static_cast<double>(steps)));
+    aim.share = all.share * of_all - (all.share - left.share);
+    // The others have a sample for each micro-batch, too, and no more samples than they may.
+    uint64_t most = left.samples > least ? left.samples - least : 0;
+    aim.least = rules_.parts();
+    if (rules_.samples > 0 && left.samples > largest)
+        aim.least = std::max(aim.least, left.samples - largest);
+    if (runs_) {
+        const double taken = static_cast<double>(all.samples - left.samples),
+                     due = std::ceil(static_cast<double>(all.samples) * of_all) - taken;
+        most = std::min(most, static_cast<uint64_t>(std::max(due, 0.0)));
     }
+    aim.most = std::min(aim.most, std::max(most, rules_.parts()));
     aim.likely_most = aim.most;
     return aim;
 }
@@ -227,8 +253,9 @@ StepCuts::Cut StepCuts::next_step(UnitPosition begin, const Aim& aim) {
 StepCuts::Cut StepCuts::next_rows(UnitPosition begin, const Aim& aim) {
     Cut cut{begin};
     while (!cut.is_full && offsets_.size() < aim.most &&
+           (offsets_.size() < aim.least || cut.load.share < aim.share) &&
            (rules_.wraps() || cut.end.unit < order_.units()))
-        take_unit(cut, aim);
+        take_unit(cut, aim.most);
     if (may_not_fit(cut.load)) shorten(begin, cut);
     return cut;
 }
@@ -238,9 +265,14 @@ StepCuts::Cut StepCuts::next_rows(UnitPosition begin, const Aim& aim) {
 StepCuts::Cut StepCuts::next_padded(UnitPosition begin, const Aim& aim) {
     const uint64_t parts = rules_.parts(), step = std::max<uint64_t>(1, aim.likely_most / 8);
     UnitPosition taken = begin;
+    sorted_.clear();
     const auto fits = [&](uint64_t count) {
-        take(taken, count);
-        sort_lengths(count);
+        if (count > sorted_.size()) {
+            const uint64_t more = std::min(aim.most, count + step);
+            take(taken, more);
+            sort_first(more);
+        }
+        read_lengths(count);
         return runs_->fewest(lengths_) <= parts;
     };
     uint64_t fitting = std::min(parts, aim.most), too_many = aim.most + 1;
@@ -264,30 +296,35 @@ void StepCuts::take(UnitPosition& at, uint64_t count) {
         append(at, count - offsets_.size());
 }
 
-/// Sorts the first samples of offsets_ by size, as all samples are, and reads their lengths.
-void StepCuts::sort_lengths(std::size_t count) {
-    sorted_.assign(offsets_.begin(),
-                   offsets_.begin() + static_cast<std::ptrdiff_t>(std::min(count, offsets_.size())));
+/// Sorts the first samples of offsets_ by size, as all samples are.
+void StepCuts::sort_first(std::size_t count) {
+    sorted_.clear();
+    for (uint64_t place = 0; place < std::min(count, offsets_.size()); ++place)
+        sorted_.push_back(uint64_t{offsets_[place]} << 32 | place);
     std::ranges::sort(sorted_, std::greater());
+}
+
+/// Of the first samples of offsets_, in the order of sorted_, which has them all.
+void StepCuts::read_lengths(std::size_t count) {
     lengths_.clear();
-    for (const uint32_t offset : sorted_) {
-        const std::span<const double> sizes = samples_->sizes_of(offset);
+    for (const uint64_t each : sorted_) {
+        if (static_cast<uint32_t>(each) >= count) continue;
+        const std::span<const double> sizes = samples_->sizes_of(each >> 32);
         lengths_.insert(lengths_.end(), sizes.begin(), sizes.end());
     }
 }
 
 /// Takes the next unit; of a cohort as many samples at a time as there are micro-batches, so that
-/// each gets another. The step is full where they exceed its room or its aim, and each micro-batch
-/// has something.
-void StepCuts::take_unit(Cut& cut, const Aim& aim) {
+/// each gets another. The step is full where they exceed its room and each micro-batch has
+/// something.
+void StepCuts::take_unit(Cut& cut, uint64_t most_samples) {
     const UnitPosition before = cut.end;
     const std::size_t count = offsets_.size();
-    const uint64_t all = rules_.parts(), most = aim.most - count;
+    const uint64_t all = rules_.parts(), most = most_samples - count;
     append(cut.end, std::min(most, all));
     if (!has_budgets()) return;
     Load more = load_from(count);
-    const bool is_enough = count >= all && cut.load.share + more.share / 2 > aim.share;
-    if (is_enough || (count > 0 && exceeds_room(cut.load, more.weights))) {
+    if (count > 0 && exceeds_room(cut.load, more.weights)) {
         cut.is_full = count >= all;
         if (cut.is_full || !assign()) {
             offsets_.resize(count);
@@ -387,10 +424,8 @@ bool StepCuts::assign() {
 bool StepCuts::assign_padded() {
     const uint64_t parts = rules_.parts();
     const std::span<const Cost> balance = samples_->padded->balance;
-    std::vector<uint32_t> by_size(offsets_.size());
-    std::iota(by_size.begin(), by_size.end(), 0u);
-    std::ranges::stable_sort(by_size, std::greater(), [&](uint32_t i) { return offsets_[i]; });
-    sort_lengths(offsets_.size());
+    sort_first(offsets_.size());
+    read_lengths(offsets_.size());
     const std::vector<std::size_t> ends = runs_->even(lengths_, parts);
     if (ends.size() > parts) return false;
     std::vector<double> costs(balance.size() * parts);
@@ -398,8 +433,8 @@ bool StepCuts::assign_padded() {
     for (std::size_t part = 0; part < ends.size(); ++part) {
         PaddedShape shape;
         for (; i < ends[part]; ++i) {
-            part_of_[by_size[i]] = static_cast<uint32_t>(part);
-            shape.add(samples_->sizes_of(offsets_[by_size[i]]));
+            part_of_[static_cast<uint32_t>(sorted_[i])] = static_cast<uint32_t>(part);
+            shape.add(samples_->sizes_of(sorted_[i] >> 32));
         }
         for (std::size_t k = 0; k < balance.size(); ++k)
             costs[k * parts + part] = shape.cost(balance[k], samples_->columns);

@@ -72,7 +72,7 @@ public:
     Overfull overfull();
     uint64_t steps() const { return starts_.size() - 1; }
     /// Whether cut_into() succeeded.
-    bool is_all_cut() const { return is_all_cut_; }
+    bool is_all_cut() const { return left_over_ == 0; }
     /// Of a step, or the end of the last one.
     const UnitPosition& start(uint64_t step) const { return starts_[step]; }
 
@@ -102,11 +102,12 @@ private:
         uint64_t samples = 0;
         double share = 0;  ///< as that of a load
     };
-    /// Where a step ends at the latest.
+    /// Where a step ends, if all of it fits.
     struct Aim {
+        uint64_t least;        ///< of its samples, if there is room
         uint64_t most;         ///< of its samples
-        double share;          ///< of rows, as that of a load
-        uint64_t likely_most;  ///< samples, where the search begins
+        double share;          ///< of rows, as that of a load, with at least `least` samples
+        uint64_t likely_most;  ///< of padded samples, where the search begins
     };
     /// A step up to a position. Its samples are in offsets_.
     struct Cut {
@@ -127,14 +128,16 @@ private:
     bool may_not_fit(const Load& load) const;
     Left left_from(UnitPosition at);
     uint64_t fewest_steps(UnitPosition first, const Progress& progress);
-    Aim aim_of(const Left& left, uint64_t steps, bool has_all_samples) const;
+    Aim aim_of(const Left& all, const Left& left, uint64_t step, uint64_t steps) const;
+    Aim full_aim(const Left& left) const;
     Cut next_step(UnitPosition begin, const Aim& aim);
     Cut next_rows(UnitPosition begin, const Aim& aim);
-    void take_unit(Cut& cut, const Aim& aim);
+    void take_unit(Cut& cut, uint64_t most_samples);
     void shorten(UnitPosition begin, Cut& cut);
     Cut next_padded(UnitPosition begin, const Aim& aim);
     void take(UnitPosition& at, uint64_t count);
-    void sort_lengths(std::size_t count);
+    void sort_first(std::size_t count);
+    void read_lengths(std::size_t count);
     bool assign_padded();
     bool assign();
 
@@ -144,15 +147,16 @@ private:
     UnitCounts counts_;
     UnitOrder order_;
     std::vector<UnitPosition> starts_;  ///< of the steps; one more at the end
-    bool is_all_cut_ = false;
+    uint64_t left_over_ = 0;  ///< samples that cut_into() found no step for; 0: it succeeded
 
     // The step at hand:
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
     StepItems step_;                 ///< these
     StepRows rows_;                  ///< assigns them
     std::optional<Runs> runs_;       ///< the same, padded
-    std::vector<uint32_t> sorted_;   ///< some of the offsets, those of the longest samples first
-    std::vector<double> lengths_;    ///< of these
+    /// the first of the offsets, those of the longest samples first, each with its place
+    std::vector<uint64_t> sorted_;
+    std::vector<double> lengths_;  ///< of some of these
     std::vector<uint32_t> part_of_;
 };
 

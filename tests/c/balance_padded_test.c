@@ -144,7 +144,7 @@ static void steps_have_about_equal_counts(void) {
     int seen[MOST] = {0};
     uint64_t counts[MOST] = {0}, fewest = MOST, most = 0;
     const uint64_t steps = check_epoch(&given, 1, seen, counts);
-    for (uint64_t k = 0; k < steps; ++k) {
+    for (uint64_t k = 0; k + 1 < steps; ++k) {
         fewest = counts[k] < fewest ? counts[k] : fewest;
         most = counts[k] > most ? counts[k] : most;
     }

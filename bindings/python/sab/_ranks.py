@@ -15,7 +15,7 @@ from typing import (
     cast,
 )
 
-from sab._arguments import brief, elements, function, kind_of, one_of, real, whole
+from sab._arguments import brief, elements, flag, function, kind_of, one_of, real, whole
 from sab._batch import PerColumn, per_column
 from sab._cost import (
     ONE_COLUMN,

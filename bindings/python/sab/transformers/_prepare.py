@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 
@@ -56,6 +56,7 @@ def prepare(
     sampler: RandomAccessSampler | None = None,
     eval_budget: BudgetLike | None = None,
     lengths: Callable[[Any], SizesLike] | None = None,
+    steps: Literal["random", "bucketed"] | None = None,
     **options: Any,
 ) -> Trainer:
     """Gives a Trainer the batches of a plan, for training, evaluation and prediction.
@@ -105,6 +106,13 @@ def prepare(
         lengths: function ``lengths(dataset)`` with the lengths of a data set: anything that
             :class:`sab.Sizes` takes. By default the column ``length_column_name`` of the training
             arguments, else the lengths of the model's main input, such as ``input_ids``.
+        steps: with ``budget``, what a step of the optimizer is. ``"random"``: a random sample of
+            the data, of which only the division into batches goes by length, those of
+            ``BalancedSampler(padded=True)``. It learns as with shuffled batches of one size.
+            ``"bucketed"``: batches of like lengths, of a plan; it has the least padding. None:
+            random, if a step has at least 8 batches over all ranks, and no option is of buckets
+            only. A checkpoint is of one of them: give ``steps`` when training resumes with another
+            number of batches a step.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
             :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
@@ -133,7 +141,7 @@ def prepare(
         "plan": plan,
         "sampler": sampler,
     }
-    _Prepared(trainer, Training(trainer, sources, lengths, options), eval_budget)
+    _Prepared(trainer, Training(trainer, sources, lengths, steps, options), eval_budget)
     return trainer
 
 

@@ -42,8 +42,8 @@ void BalancedSequence::find_steps() {
     }
     if (rules_.samples > 0 && steps_ == ceiling(all->kept, rules_.samples)) return;
     constexpr double most_deviations = 3;
-    steps_ += static_cast<uint64_t>(std::ceil(most_deviations * samples_of_->deviation() *
-                                              static_cast<double>(steps_)));
+    steps_ += static_cast<uint64_t>(
+        std::ceil(most_deviations * samples_of_->deviation() * static_cast<double>(steps_)));
     steps_ = std::min(steps_, ceiling(all->kept, rules_.parts()));
 }
 
@@ -56,8 +56,7 @@ void BalancedSequence::refuse_samples(StepCuts& cuts) const {
     refuse_argument("balanced.samples", rules_.samples, "step ", step, " of epoch ", cuts.epoch(),
                     " needs ", needed, " micro-batches under balanced.budgets of ",
                     std::string_view(limits), ": must fit the ", rules_.parts(),
-                    " of a step. For this epoch, options.micro_batches = ",
-                    ceiling(most, world),
+                    " of a step. For this epoch, options.micro_batches = ", ceiling(most, world),
                     " would do; otherwise use fewer samples or a larger budget");
 }
 
@@ -107,9 +106,8 @@ std::vector<uint64_t> BalancedSequence::state_body(uint64_t step) const {
     const auto& [cuts, rules, first_step, took_over] = present_;
     const UnitPosition &begin = cuts.start(step), &first = cuts.start(0);
     const UnitCounts& counts = cuts.counts();
-    return {took_over,    first_step + step, begin.unit,     counts.cohort, counts.heavy,
-            counts.kept,  rules,             begin.offset,   counts.redraws, first.unit,
-            first.offset};
+    return {took_over, first_step + step, begin.unit,     counts.cohort, counts.heavy, counts.kept,
+            rules,     begin.offset,      counts.redraws, first.unit,    first.offset};
 }
 
 Sequence::Restored BalancedSequence::restored(const OrderState& order,

@@ -76,8 +76,8 @@ public:
     /// Of a budget, by the sample that was taken last.
     double needs(std::size_t i) const { return all_[i].needs; }
 
-    /// In a row, samples of one column take the largest of their shares of several budgets: if these
-    /// sum to at most 1, no budget is exceeded. Others take of each budget.
+    /// In a row, samples of one column take the largest of their shares of several budgets: if
+    /// these sum to at most 1, no budget is exceeded. Others take of each budget.
     std::size_t weights() const { return has_shares_ ? 1 : all_.size(); }
     void add_weights(std::vector<double>& weights) const {
         if (!has_shares_) {

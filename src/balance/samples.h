@@ -56,7 +56,8 @@ struct WeighedSamples {
     PerBudget mean_cost{}, mean_weight{};  ///< of those that are kept
     double mean_share = 0;                 ///< share_of() of these
     bool has_whole_sizes = false;
-    /// Of padded micro-batches, whose costs and weights above are those of samples alone; null: rows.
+    /// Of padded micro-batches: costs and weights above are then those of samples alone. Null:
+    /// rows.
     std::shared_ptr<const PaddedRules> padded;
 
     std::span<const double> sizes_of(std::size_t offset) const {

@@ -223,7 +223,8 @@ void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const
         uint32_t part = is_one ? 0 : static_cast<uint32_t>(rank * micro_batches);
         std::vector<int64_t> run;
         std::size_t first = 0;
-        for (const std::size_t end : runs_.even(lengths_of(sorted), is_one ? parts : micro_batches)) {
+        for (const std::size_t end :
+             runs_.even(lengths_of(sorted), is_one ? parts : micro_batches)) {
             run.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
                        sorted.begin() + static_cast<std::ptrdiff_t>(end));
             const PerBudget own = padded_costs(samples_, run);

@@ -1,4 +1,4 @@
-/* Steps that are random samples, in padded micro-batches; the same number of steps in every epoch. */
+/* Steps that are random samples, in padded micro-batches; as many steps in every epoch. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -450,8 +450,7 @@ static void sources_of_a_mixture_keep_their_dues(void) {
         EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, FIRST + SECOND));
         double all[2] = {0, 0}, given[2] = {0, 0};
         int seen[FIRST + SECOND] = {0};
-        for (int i = 0; i < FIRST + SECOND; ++i)
-            all[i >= FIRST] += (double)counts[i] * numbers[i];
+        for (int i = 0; i < FIRST + SECOND; ++i) all[i >= FIRST] += (double)counts[i] * numbers[i];
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             for (uint64_t i = 0; i < batch.count; ++i) {

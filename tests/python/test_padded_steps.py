@@ -44,10 +44,10 @@ def test_batches_are_padded_and_steps_are_random_samples() -> None:
 def test_budget_and_costs_are_of_padded_batches() -> None:
     sizes = lengths(3000)
     model = sab.Cost.transformer(hidden=64, layers=2)
+    samples = sab.Budget(30, cost=sab.Cost.terms([(1.0, 1, 0)]))
     sampler = sab.BalancedSampler(
-        sizes, budget=[2000, sab.Budget(30, cost=sab.Cost.terms([(1.0, 1, 0)]))], balance=model, micro_batches=8,
-        padded=True,
-    )  # fmt: skip
+        sizes, budget=[2000, samples], balance=model, micro_batches=8, padded=True
+    )
     for batch in sampler.batches():
         assert batch.padded_total <= 2000
         assert 0 < batch.count <= 30

@@ -581,6 +581,7 @@ typedef struct sab_balanced_options {
  const sab_budget *budgets;
  size_t budget_count;
  double fill;
+ int32_t padded;
  const sab_cost *const *balance;
  size_t balance_count;
  sab_oversize oversize;
@@ -607,6 +608,7 @@ typedef struct sab_balanced_report {
  double random_meet_again;
  double length_deviation;
  double random_length_deviation;
+ const double *padded_totals;
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_balanced_report *report);
 typedef int32_t sab_micro_batch_order;

@@ -99,20 +99,25 @@ typedef struct sab_balanced_options {
     /** set by SAB_BALANCED_OPTIONS_INIT */
     size_t struct_size;
     /** samples of a step over all ranks and micro-batches; at least the number of micro-batches.
-     *  Fewer if a budget is reached first. 0: as many as fit */
+     *  With `padded` exactly as many, but in the last step. Without, fewer if a budget is reached
+     *  first. 0: as many as fit */
     uint64_t samples;
-    /** limits that each micro-batch keeps, all of them. A micro-batch is a row, without padding;
-     *  see sab/cost.h for the cost of a row. A NULL cost is the sum of its sizes, over all columns.
-     *  Read during the call; callbacks are called once for each distinct size, with several columns
-     *  once for each distinct combination of sizes. NULL */
+    /** limits that each micro-batch keeps, all of them. The cost is that of a row (sab/cost.h),
+     *  with `padded` that of a padded batch. A NULL cost is the sum of the sizes of a row, over all
+     *  columns, or the padded total. Read during the call; callbacks are called once for each
+     *  distinct size, with several columns once for each distinct combination of sizes. NULL */
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
     size_t budget_count;
     /** share of all budgets of a step that its samples may take; the rest stays free so that costs
-     *  can be balanced. In (0, 1]; 0: 0.95 */
+     *  can be balanced. In (0, 1]; 0: 0.95. With `padded` it must be 0 */
     double fill;
-    /** the costs that are balanced, of a row, each of them over ranks and over micro-batches. A
-     *  constant term is the same for all micro-batches and is not counted. Read during the call.
+    /** 1: steps are random samples and micro-batches are padded; 0 (default): micro-batches are
+     *  rows */
+    int32_t padded;
+    /** the costs that are balanced, of a row or of a padded batch, each of them over ranks and over
+     *  micro-batches. The constant term of a row is the same for all micro-batches and is not
+     *  counted. Read during the call.
      *  NULL: with one column the cost of the first budget, with several columns those of all
      *  budgets; without a budget the sum of sizes */
     const sab_cost *const *balance;
@@ -129,37 +134,60 @@ typedef struct sab_balanced_options {
 
 /** Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
  * under budgets of tokens or memory. For batches without padding (packed, nested, variable-length
- * attention), whose cost is not their number of tokens.
+ * attention), whose cost is not their number of tokens; with `padded` for padded batches.
  *
  * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the budgets
  * are used, and divides them as sab_step_plan_new() does. Every rank takes the same number of
  * micro-batches, no budget is exceeded, and no sample is lost or repeated. Ranks need not
- * communicate. Samples that cost more than an eighth of a mean micro-batch are hard to balance with
- * other samples. Those of similar size are therefore taken together, one for each micro-batch of a
- * step.
+ * communicate.
+ *
+ * Rows: samples that cost more than an eighth of a mean micro-batch are hard to balance with other
+ * samples. Those of similar size are therefore taken together, one for each micro-batch of a step.
+ * A batch is a micro-batch in one row (SAB_LAYOUT_ROW).
+ *
+ * With `padded`, no sample is moved for its size: each step is a random sample of the data, as with
+ * shuffled batches of one size. Only its division goes by length. The samples of a step are sorted
+ * by size and cut into micro-batches of nearly equal padded cost, each within the budgets. A batch
+ * is padded to its longest sample (SAB_LAYOUT_PADDED). Steps have about equal numbers of samples,
+ * but for the last one, or exactly `samples`. If so many do not fit in a step of the first epochs,
+ * the constructor refuses `samples` and names the step. The more micro-batches a step has, the less
+ * is padding. Costs must be terms, not callbacks. With several columns samples are sorted by the
+ * largest of their sizes, each divided by the mean of its column.
+ *
+ * The micro-batches of each rank come in the order of their costs, the costliest first, so that
+ * those of similar cost run at the same time.
  *
  * Sizes may have several columns, such as the images and the tokens of a sample, or the nodes and
  * the edges of a graph. A budget is then for one column or a cost over several, and several costs
  * can be balanced. The largest of all (costliest micro-batch / mean) is lowered first. A step with
  * several budgets ends when any of them is used.
  *
- * A batch is a micro-batch in one row (SAB_LAYOUT_ROW). `world_size` times `micro_batches` of the
- * sampler's options is at most 2^20. `costliest_first` must be 0. `last_step` says how samples
- * that fill no step are treated: they are the last step (SPLIT), are left out (DROP), or are filled
- * up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last
- * step is empty when there are fewer samples than micro-batches; its loss weight is 0. A step is
- * full when it has `samples`, or when no sample of mean size would fit. All steps have the same
- * number of micro-batches.
+ * All epochs have the same number of steps, and all steps the same number of micro-batches. The
+ * number of steps is the smallest that was found to hold the first epochs. Without `samples` all
+ * steps share an epoch evenly; where a step does not hold its share, later ones take more. With
+ * `samples`, steps have fewer only if the budgets of rows do not hold as many. An epoch that does
+ * not fit into its steps is drawn again, up to 16 times; then it has the order of epoch 0. The
+ * epochs of a mixture have other samples each. They have room for three standard deviations of the
+ * sum of their sizes; an epoch that still does not fit has more steps, which is logged as a
+ * warning. So has one whose schedule or whose skipped samples change its number of samples.
+ *
+ * `world_size` times `micro_batches` of the sampler's options is at most 2^20. `costliest_first`
+ * must be 0. `last_step` says how a last step is treated that has fewer than `samples`, or without
+ * `samples` fewer samples than micro-batches: it is shorter (SPLIT), is left out (DROP), or is
+ * filled up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last step is
+ * empty when there are fewer samples than micro-batches; its loss weight is 0.
  *
  * A state that was saved between two steps can be restored with any other world size,
- * `micro_batches`, `samples`, balance and budgets. A state that was saved inside a step can only be
- * restored with the same. Samples that are too large for lower budgets are left out from there on.
- * Samples that were too large for the budgets that began the epoch return in the next epoch.
+ * `micro_batches`, `samples`, `padded`, balance and budgets. The rest of the epoch is then cut anew
+ * and may have another number of steps. A state that was saved inside a step can only be restored
+ * with the same. Samples that are too large for lower budgets are left out from there on. Samples
+ * that were too large for the budgets that began the epoch return in the next epoch.
  *
- * Time: an epoch begins with one pass over the samples, in the constructor,
- * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the
- * room that `fill` leaves is partitioned there, too. With several columns and budgets that is so
- * for most steps. Making a step takes one step plan.
+ * Time: an epoch begins with one pass over the samples, in sab_sampler_set_epoch() and
+ * sab_sampler_state_restore(), and with another one each time that it is drawn again. The
+ * constructor takes several passes to find the number of steps. A step with a sample larger than
+ * the room that `fill` leaves is partitioned in a pass, too. With several columns and budgets that
+ * is so for most steps. Making a step takes one step plan.
  * Memory: 8 bytes a sample, 40 a distinct size, 16 a step. With several columns a distinct
  * combination of sizes takes 13 bytes, and 8 for each column, balanced cost and budget.
  *
@@ -229,6 +257,9 @@ typedef struct sab_balanced_report {
     double length_deviation;
     /** that of random rows */
     double random_length_deviation;
+    /** sum over the micro-batches of samples * padded length, one a column: totals / padded_totals
+     *  is 1 less the share of padding. Of rows the same as `totals` */
+    const double *padded_totals;
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT SAB_INIT(sab_balanced_report)
 

@@ -27,8 +27,7 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(balanced, "balanced");
-        auto rules = sab::read_options(balanced, "balanced");
-        sab::default_to(rules.fill, 0.95);
+        const auto rules = sab::read_options(balanced, "balanced");
         const sab::SamplerOptions given(sab::read_options(options));
         sab::refuse_costliest_first(given, "the steps of this sampler cost the same");
         return sab::new_cursor(std::make_unique<sab::BalancedSequence>(sizes->impl, rules, given),

@@ -1,21 +1,70 @@
 #include "balance/balanced.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "balance/micro_batches.h"
 #include "balance/partition.h"
+#include "base/log.h"
+#include "base/rounding.h"
 #include "base/saved_state.h"
 #include "sampler/state.h"
 
 namespace sab {
+
+namespace {
+
+/// The steps of the first epochs are cut to find their number.
+constexpr uint64_t epochs_cut = 3;
+
+}  // namespace
 
 BalancedSequence::BalancedSequence(const Columns& sizes, const sab_balanced_options& balanced,
                                    const SamplerOptions& options)
     : rules_(balanced, options), progress_(balanced.progress, balanced.progress_ctx) {
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     samples_of_ = std::make_shared<const EpochSamples>(sizes, balanced, progress_);
+    find_steps();
+}
+
+/// The fewest steps into which the first epochs are cut. Later ones are drawn again until they fit.
+void BalancedSequence::find_steps() {
+    const auto all = samples_at(0);
+    count_ = all->count;
+    for (uint64_t epoch = epochs_cut; epoch-- > 0;) {
+        if (!samples_of_->are_alike(epoch, 0)) continue;
+        StepCuts cuts = uncut(all, epoch, unit_counts(*all));
+        steps_ = cuts.cut({}, steps_, progress_);
+        if (all->padded && rules_.samples > 0 && steps_ > cuts.all_samples_steps())
+            refuse_samples(cuts);
+    }
+    if (rules_.samples > 0 && steps_ == ceiling(all->kept, rules_.samples)) return;
+    constexpr double most_deviations = 3;
+    steps_ += static_cast<uint64_t>(
+        std::ceil(most_deviations * samples_of_->deviation() * static_cast<double>(steps_)));
+    steps_ = std::min(steps_, ceiling(all->kept, rules_.parts()));
+}
+
+void BalancedSequence::refuse_samples(StepCuts& cuts) const {
+    const auto& [step, needed, most] = cuts.overfull();
+    std::string limits;
+    for (const Budget& budget : cuts.samples()->padded->budgets)
+        limits += text(limits.empty() ? "" : ", ", budget.limit);
+    const uint64_t world = rules_.options.world_size;
+    refuse_argument("balanced.samples", rules_.samples, "step ", step, " of epoch ", cuts.epoch(),
+                    " needs ", needed, " micro-batches under balanced.budgets of ",
+                    std::string_view(limits), ": must fit the ", rules_.parts(),
+                    " of a step. For this epoch, options.micro_batches = ", ceiling(most, world),
+                    " would do; otherwise use fewer samples or a larger budget");
+}
+
+/// All of an epoch. False when it must be drawn again.
+bool BalancedSequence::cut_epoch(StepCuts& cuts) const {
+    if (cuts.samples()->count == count_) return cuts.cut_into({}, steps_, progress_);
+    cuts.cut({}, 0, progress_);
+    return true;
 }
 
 std::shared_ptr<const WeighedSamples> BalancedSequence::samples_at(uint64_t epoch) const {
@@ -27,12 +76,23 @@ std::shared_ptr<const WeighedSamples> BalancedSequence::samples_at(uint64_t epoc
 
 std::unique_ptr<Sequence::EpochOrder> BalancedSequence::make_epoch_order(
     const EpochOptions& epoch_options) const {
-    const auto all = samples_at(epoch_options.epoch);
+    const uint64_t epoch = epoch_options.epoch;
+    const auto all = samples_at(epoch);
+    UnitCounts counts = unit_counts(*all);
     Present made;
     made.rules = rules_.hash(*all);
-    made.cuts = StepCuts(rules_, all, choice(), epoch_options.epoch,
-                         rules_.unit_counts(*all, choice() != nullptr));
-    made.cuts.cut({}, progress_);
+    made.cuts = uncut(all, epoch, counts);
+    while (!cut_epoch(made.cuts) && counts.redraws < most_redraws) {
+        ++counts.redraws;
+        made.cuts = uncut(all, epoch, counts);
+    }
+    if (made.cuts.is_all_cut()) return std::make_unique<EpochOrderOf<Present>>(std::move(made));
+    // A mixture's epoch has other samples than epoch 0.
+    counts.redraws = 0;
+    made.cuts = uncut(all, epoch, counts);
+    made.cuts.cut({}, steps_, progress_);
+    log(SAB_LOG_WARNING, "epoch ", epoch, " of the mixture has ", made.cuts.steps(),
+        " steps: its samples do not fit ", steps_, " steps, as those of other epochs do");
     return std::make_unique<EpochOrderOf<Present>>(std::move(made));
 }
 
@@ -44,21 +104,22 @@ void BalancedSequence::exchange(EpochOrder& epoch_order) noexcept {
 /// docs/formats.md says what the numbers are.
 std::vector<uint64_t> BalancedSequence::state_body(uint64_t step) const {
     const auto& [cuts, rules, first_step, took_over] = present_;
-    const UnitPosition& begin = cuts.start(step);
+    const UnitPosition &begin = cuts.start(step), &first = cuts.start(0);
     const UnitCounts& counts = cuts.counts();
-    return {took_over,    first_step + step, begin.unit, counts.cohort,
-            counts.heavy, counts.kept,       rules,      begin.offset};
+    return {took_over, first_step + step, begin.unit,     counts.cohort, counts.heavy, counts.kept,
+            rules,     begin.offset,      counts.redraws, first.unit,    first.offset};
 }
 
 Sequence::Restored BalancedSequence::restored(const OrderState& order,
                                               std::span<const uint64_t> body) const {
     const uint64_t took_over = body[0], step = body[1];
-    const UnitCounts counts{body[3], body[4], body[5]};
-    const UnitPosition begin{body[2], body[7]};
+    const UnitCounts counts{body[3], body[4], body[5], body[8]};
+    const UnitPosition begin{body[2], body[7]}, first{body[9], body[10]};
     const auto all = samples_at(order.epoch);
     check_consistent(counts.cohort >= 1 && counts.cohort <= most_parts);
     check_consistent(counts.kept >= 1 && counts.kept <= all->count && counts.heavy <= counts.kept &&
-                     counts.heavy % counts.cohort == 0 && begin.offset < counts.cohort);
+                     counts.heavy % counts.cohort == 0 && begin.offset < counts.cohort &&
+                     first.offset < counts.cohort && counts.redraws <= most_redraws);
     check_consistent(all->columns == 1 || counts.kept == all->count);
     check_consistent(order.position >= took_over && step <= order.position);
     Present made;
@@ -71,18 +132,44 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
         mismatch_state(
             "was saved inside a step, after micro-batch ", inside, " of ", order.micro_batches,
             ": another world size, or other options, can only go on from between two steps");
-    made.cuts = StepCuts(rules_, all, choice(), order.epoch, counts);
-    if (is_alike && took_over == 0) {  // all of the epoch can be reached
-        made.cuts.cut({}, {});
-        const uint64_t at = order.position / order.micro_batches;
-        check_consistent(at <= made.cuts.steps() && made.cuts.start(at) == begin);
-        return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), 0, 0};
+    made.cuts = uncut(all, order.epoch, counts);
+    if (!is_alike) {
+        made.first_step = step;
+        made.took_over = order.position;
+        made.cuts.cut(begin, 0, {});
+        return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), order.position, step};
     }
-    made.first_step = step;
-    made.took_over = is_alike ? took_over : order.position;
-    made.cuts.cut(begin, {});
-    return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), order.position - inside,
-            step};
+    made.took_over = took_over;
+    if (took_over > 0)
+        made.cuts.cut(first, 0, {});
+    else if (!cut_epoch(made.cuts))
+        made.cuts.cut({}, steps_, {});
+    const uint64_t at = (order.position - took_over) / order.micro_batches;
+    check_consistent(at <= made.cuts.steps() && at <= step && made.cuts.start(at) == begin);
+    made.first_step = step - at;
+    const uint64_t first_step = made.first_step;
+    return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), took_over, first_step};
+}
+
+/// Of the micro-batches, by each of the balanced costs.
+std::vector<double> BalancedSequence::costs_of(std::span<const uint32_t> part_of) const {
+    const WeighedSamples& all = epoch_samples();
+    const uint64_t parts = rules_.parts();
+    std::vector<double> costs(all.balances * parts);
+    if (!all.padded) {
+        const ItemTable items = present_.cuts.items().cost_table();
+        for (std::size_t k = 0; k < items.kinds; ++k)
+            for (std::size_t i = 0; i < items.items; ++i)
+                costs[k * parts + part_of[i]] += items[k][i];
+        return costs;
+    }
+    std::vector<PaddedShape> shapes(parts);
+    for (std::size_t i = 0; i < part_of.size(); ++i)
+        shapes[part_of[i]].add(all.sizes_of(present_.cuts.offsets()[i]));
+    for (std::size_t k = 0; k < all.balances; ++k)
+        for (uint64_t part = 0; part < parts; ++part)
+            costs[k * parts + part] = shapes[part].cost(all.padded->balance[k], all.columns);
+    return costs;
 }
 
 /// Ranks in random order, so that none always gets the costliest. The micro-batches of each are
@@ -90,10 +177,7 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
 void BalancedSequence::number_parts(uint64_t step, std::span<uint32_t> part_of) const {
     const StepCuts& cuts = present_.cuts;
     const uint64_t parts = rules_.parts(), of_rank = rules_.options.micro_batches;
-    const ItemTable items = cuts.items().cost_table();
-    std::vector<double> costs(epoch_samples().balances * parts);
-    for (std::size_t k = 0; k < items.kinds; ++k)
-        for (std::size_t i = 0; i < items.items; ++i) costs[k * parts + part_of[i]] += items[k][i];
+    const std::vector<double> costs = costs_of(part_of);
     std::vector<uint32_t> places =
         places_by_cost({costs, epoch_samples().balances, parts}, of_rank);
     const Permutation ranks(rules_.options.world_size,
@@ -147,6 +231,15 @@ const StepItems& BalancedSequence::items(uint64_t step) const {
     return present_.cuts.items();
 }
 
+std::vector<PaddedShape> BalancedSequence::part_shapes(uint64_t step) const {
+    load(step);
+    std::vector<PaddedShape> shapes(rules_.parts());
+    for (uint64_t part = 0; part < shapes.size(); ++part)
+        for (std::size_t i = step_parts_.begins[part]; i < step_parts_.begins[part + 1]; ++i)
+            shapes[part].add(epoch_samples().sizes_of(step_parts_.offsets[i]));
+    return shapes;
+}
+
 std::span<const double> BalancedSequence::part_costs(uint64_t step, std::size_t balance) const {
     load(step);
     return std::span(step_parts_.costs).subspan(balance * rules_.parts(), rules_.parts());
@@ -184,10 +277,11 @@ void BalancedSequence::fill(uint64_t position, uint64_t /*first*/, uint64_t /*co
         }
     }
     batch.bucket = -1;
-    batch.padded_length = batch.total;
     batch.capacity.fill(-1);
-    batch.is_row = true;
     batch.cu_seqlens.clear();
+    batch.is_row = all.padded == nullptr;
+    batch.padded_length = batch.is_row ? batch.total : batch.longest;
+    if (!batch.is_row) return;
     const double most = std::ranges::max(batch.total);
     if (!all.has_whole_sizes || most > std::numeric_limits<int32_t>::max()) return;
     for (std::size_t j = 0; j < count; ++j) {

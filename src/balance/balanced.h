@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "balance/runs.h"
 #include "balance/step_cuts.h"
 #include "sampler/sampler.h"
 
@@ -43,13 +44,15 @@ public:
     const StepItems& items(uint64_t step) const;
     /// Of the micro-batches, by one of the balanced costs.
     std::span<const double> part_costs(uint64_t step, std::size_t balance) const;
+    /// Of the micro-batches.
+    std::vector<PaddedShape> part_shapes(uint64_t step) const;
 
 private:
     /// An epoch, or what is left of it where these options took over.
     struct Present {
         StepCuts cuts;
         uint64_t rules = 0;       ///< StepRules::hash()
-        uint64_t first_step = 0;  ///< of the optimizer
+        uint64_t first_step = 0;  ///< of the optimizer, in which these options took over
         uint64_t took_over = 0;   ///< position at which these options took over
     };
     /// The step at hand, by micro-batches.
@@ -61,13 +64,26 @@ private:
     };
 
     std::shared_ptr<const WeighedSamples> samples_at(uint64_t epoch) const;
+    UnitCounts unit_counts(const WeighedSamples& all) const {
+        return rules_.unit_counts(all, choice() != nullptr);
+    }
+    StepCuts uncut(std::shared_ptr<const WeighedSamples> all, uint64_t epoch,
+                   const UnitCounts& counts) const {
+        return {rules_, std::move(all), choice(), epoch, counts};
+    }
+    void find_steps();
+    [[noreturn]] void refuse_samples(StepCuts& cuts) const;
+    bool cut_epoch(StepCuts& cuts) const;
     void load(uint64_t step) const;
+    std::vector<double> costs_of(std::span<const uint32_t> part_of) const;
     void number_parts(uint64_t step, std::span<uint32_t> part_of) const;
     uint64_t part_at(uint64_t position) const;
     std::span<const uint32_t> offsets_at(uint64_t position) const;
 
     StepRules rules_;
-    Progress progress_;  ///< of the constructor's call; then none
+    uint64_t steps_ = 0;     ///< of each epoch with as many samples as epoch 0
+    std::size_t count_ = 0;  ///< samples of epoch 0
+    Progress progress_;      ///< of the constructor's call; then none
     std::shared_ptr<const EpochSamples> samples_of_;
     mutable Present present_;
     mutable StepParts step_parts_;

@@ -33,6 +33,17 @@ void add_step(std::span<const double> costs, uint64_t of_rank, std::size_t balan
     report.least_time[balance] += sum;
 }
 
+/// Adds the padded micro-batches of a step, and what they take of each budget.
+void add_padded(std::span<const PaddedShape> shapes, const PaddedRules& rules, PerBudget& weights,
+                sab_sampler::BalanceArrays& report, std::size_t columns) {
+    for (const PaddedShape& shape : shapes) {
+        for (std::size_t j = 0; j < columns; ++j)
+            report.padded_totals[j] += static_cast<double>(shape.count) * shape.longest[j];
+        for (std::size_t i = 0; i < rules.budgets.size(); ++i)
+            weights[i] += shape.cost(rules.budgets[i].cost, columns);
+    }
+}
+
 /// Of the rows from `first` to before `end`.
 std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end) {
     std::vector<double> costs;
@@ -71,8 +82,12 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
             add_step(row_costs(cursor, position, position + here), here, 0, arrays);
             continue;
         }
+        const PaddedRules* const padded = balanced->epoch_samples().padded.get();
+        if (padded != nullptr)
+            add_padded(balanced->part_shapes(report.steps), *padded, weights, arrays,
+                       report.columns);
         const ItemTable table = balanced->items(report.steps).weight_table();
-        for (std::size_t j = 0; j < table.kinds; ++j)
+        for (std::size_t j = 0; j < table.kinds && padded == nullptr; ++j)
             for (const double weight : table[j]) weights[j] += weight;
         for (std::size_t k = 0; k < report.balance_count; ++k)
             add_step(balanced->part_costs(report.steps, k), of_step, k, arrays);
@@ -108,8 +123,10 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     }
     // what came before is not known
     if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
+    if (is_packed || !balanced->epoch_samples().padded) arrays.padded_totals = arrays.totals;
     handle.balance = arrays;
     report.totals = handle.balance.totals.data();
+    report.padded_totals = handle.balance.padded_totals.data();
     report.rank_imbalance = handle.balance.rank_imbalance.data();
     report.largest_rank_imbalance = handle.balance.largest_rank_imbalance.data();
     report.micro_batch_imbalance = handle.balance.micro_batch_imbalance.data();

@@ -15,15 +15,21 @@
 namespace sab {
 namespace {
 
-/// What samples cost in a row, asked for in the order of the distinct ones.
-class RowCost {
+/// What samples cost in a row, or padded micro-batches of one sample, asked for in the order of the
+/// distinct ones.
+class SampleCost {
 public:
     /// `name` is that of the cost in messages.
-    RowCost(Cost cost, std::string name) : cost_(std::move(cost)), name_(std::move(name)) {
-        cost_.check_row(name_);
+    SampleCost(Cost cost, std::string name, bool is_padded)
+        : cost_(std::move(cost)), name_(std::move(name)), is_padded_(is_padded) {
+        if (!is_padded) cost_.check_row(name_);
+        if (is_padded && cost_.is_callback())
+            refuse_argument(name_, no_value,
+                            "is a callback: padded micro-batches are made when they are needed, "
+                            "and must have costs of terms");
     }
     double operator()(std::span<const double> sizes) {
-        const double cost = cost_.in_row(sizes, name_);
+        const double cost = is_padded_ ? cost_(1, sizes) : cost_.in_row(sizes, name_);
         const bool is_longer =
             std::ranges::equal(sizes, first_of(sizes_before_, sizes.size()), std::greater_equal());
         if (is_longer && cost < before_)
@@ -36,6 +42,7 @@ public:
 private:
     Cost cost_;
     std::string name_;
+    bool is_padded_;
     double before_ = 0;
     PerColumn sizes_before_{};
 };
@@ -43,13 +50,16 @@ private:
 /// What micro-batches may hold: how much of it each sample takes.
 class Budgets {
 public:
-    Budgets(const sab_balanced_options& balanced, ColumnNames columns) : columns_(columns.size()) {
+    Budgets(const sab_balanced_options& balanced, ColumnNames columns)
+        : is_padded_(balanced.padded != 0),
+          is_one_column_(columns.size() == 1),
+          has_shares_(is_one_column_ && !is_padded_ && balanced.budget_count > 1) {
         for (Budget& budget :
              read_budgets(balanced.budgets, balanced.budget_count, columns, "balanced.budgets")) {
-            const double room = budget.limit - budget.cost.constant();
+            const double room = budget.limit - (is_padded_ ? 0 : budget.cost.constant());
             are_totals_ = are_totals_ && budget.cost.is_total();
-            const std::string name = text("balanced.budgets[", all_.size(), "]");
-            all_.push_back({{std::move(budget.cost), name + ".cost"}, budget.limit, room, 0});
+            const std::string name = text("balanced.budgets[", all_.size(), "].cost");
+            all_.push_back({{std::move(budget.cost), name, is_padded_}, budget.limit, room, 0});
         }
     }
 
@@ -66,14 +76,11 @@ public:
     /// Of a budget, by the sample that was taken last.
     double needs(std::size_t i) const { return all_[i].needs; }
 
-    /// Samples of one column take the largest of their shares of several budgets: if these sum to
-    /// at most 1, no budget is exceeded. Those of several columns take of each budget.
-    std::size_t weights() const {
-        return columns_ == 1 ? std::min<std::size_t>(all_.size(), 1) : all_.size();
-    }
+    /// In a row, samples of one column take the largest of their shares of several budgets: if
+    /// these sum to at most 1, no budget is exceeded. Others take of each budget.
+    std::size_t weights() const { return has_shares_ ? 1 : all_.size(); }
     void add_weights(std::vector<double>& weights) const {
-        if (all_.empty()) return;
-        if (columns_ > 1 || all_.size() == 1) {
+        if (!has_shares_) {
             for (const One& one : all_) weights.push_back(one.needs);
             return;
         }
@@ -84,9 +91,9 @@ public:
     /// Of a weight. Sums of whole numbers are exact. Others are rounded, differently in each order:
     /// a little room ensures that none of them is over the budget.
     double capacity(std::size_t weight, bool is_whole) const {
-        const bool is_share = columns_ == 1 && all_.size() > 1;
-        const double room = is_share ? 1 : all_[weight].room;
-        const bool is_exact = columns_ == 1 ? !is_share && are_totals_ && is_whole : is_whole;
+        const double room = has_shares_ ? 1 : all_[weight].room;
+        const bool is_exact =
+            is_padded_ || (is_whole && (!is_one_column_ || (!has_shares_ && are_totals_)));
         return is_exact ? room : room * (1 - rounding_of_sums);
     }
     /// "balanced.budgets[0].limit = 16", of the budget that the sample taken last exceeded.
@@ -96,13 +103,13 @@ public:
 
 private:
     struct One {
-        RowCost cost;
+        SampleCost cost;
         double limit;
         double room;   ///< the limit without the constant of the cost
         double needs;  ///< of it, by the sample taken last
     };
     std::vector<One> all_;
-    std::size_t columns_;
+    bool is_padded_, is_one_column_, has_shares_;
     std::size_t exceeded_ = 0;
     bool are_totals_ = true;
 };
@@ -170,16 +177,31 @@ NamedValue named_size(const WeighedSamples& samples, uint32_t offset) {
 }
 
 /// The costs to be balanced; none: those of budgets.
-std::vector<RowCost> balanced_costs(const sab_balanced_options& balanced, ColumnNames columns) {
-    std::vector<RowCost> costs;
+std::vector<SampleCost> balanced_costs(const sab_balanced_options& balanced, ColumnNames columns) {
+    std::vector<SampleCost> costs;
     for (Cost& cost :
          read_balances(balanced.balance, balanced.balance_count, columns, "balanced.balance"))
-        costs.emplace_back(std::move(cost), text("balanced.balance[", costs.size(), "]"));
+        costs.emplace_back(std::move(cost), text("balanced.balance[", costs.size(), "]"),
+                           balanced.padded != 0);
     return costs;
 }
 
+/// Null: micro-batches are rows.
+std::shared_ptr<const PaddedRules> padded_rules(const sab_balanced_options& balanced,
+                                                ColumnNames columns) {
+    if (balanced.padded == 0) return nullptr;
+    PaddedRules rules{
+        read_budgets(balanced.budgets, balanced.budget_count, columns, "balanced.budgets"),
+        read_balances(balanced.balance, balanced.balance_count, columns, "balanced.balance")};
+    if (rules.balance.empty() && rules.budgets.empty())
+        rules.balance.emplace_back(nullptr, columns.size());
+    for (std::size_t i = 0; i < rules.budgets.size() && balanced.balance_count == 0; ++i)
+        if (i == 0 || columns.size() > 1) rules.balance.push_back(rules.budgets[i].cost);
+    return std::make_shared<const PaddedRules>(std::move(rules));
+}
+
 /// The costs, weights and capacities of the distinct ones, and which are left out.
-void weigh(WeighedSamples& samples, Budgets& budgets, std::vector<RowCost>& balance) {
+void weigh(WeighedSamples& samples, Budgets& budgets, std::vector<SampleCost>& balance) {
     const std::size_t columns = samples.columns, distinct = samples.extents.size();
     const std::vector<double>& all_sizes = columns == 1 ? samples.extents : samples.sizes;
     samples.has_whole_sizes =
@@ -242,6 +264,9 @@ void find_means(WeighedSamples& samples, bool has_balance) {
         for (std::size_t k = 0; k < samples.balances; ++k)
             costs[k] += samples.costs[i * samples.balances + k] * count;
         for (std::size_t j = 0; j < caps; ++j) weights[j] += samples.weights[i * caps + j] * count;
+        if (caps > 0)
+            samples.mean_share += samples.share_of(samples.first_offsets[i]) * count /
+                                  static_cast<double>(samples.kept);
     }
     for (std::size_t k = 0; k < samples.balances; ++k) {
         if (!std::isfinite(costs[k])) {
@@ -257,7 +282,7 @@ void find_means(WeighedSamples& samples, bool has_balance) {
 
 /// Sorts and weighs samples. `is_error`: those that are too large are refused.
 std::shared_ptr<WeighedSamples> weigh_all(const Columns& sizes, Budgets budgets,
-                                          std::vector<RowCost> balance, bool is_error,
+                                          std::vector<SampleCost> balance, bool is_error,
                                           const Progress& progress) {
     auto samples = std::make_shared<WeighedSamples>();
     samples->count = sizes.count();
@@ -283,6 +308,33 @@ std::shared_ptr<WeighedSamples> weigh_all(const Columns& sizes, Budgets budgets,
             " samples: each over a budget of a micro-batch alone");
     find_means(*samples, !balance.empty());
     return samples;
+}
+
+/// Of a source, an epoch has some samples once more than others: which ones is as if drawn.
+/// `possible`: the samples that any epoch has.
+double deviation_of(const WeighedSamples& possible, const EpochChoice& choice) {
+    struct Sums {
+        double count = 0, shares = 0, squares = 0;
+    };
+    std::vector<Sums> sums(choice.sources());
+    for (std::size_t offset = 0; offset < possible.count && !possible.capacities.empty();
+         ++offset) {
+        const double share = possible.share_of(offset);
+        Sums& of_source = sums[choice.source_of()[possible.order[offset]]];
+        of_source.count += 1;
+        of_source.shares += share;
+        of_source.squares += share * share;
+    }
+    double mean = 0, variance = 0;
+    const std::vector<SourceTurns> turns = choice.source_turns(0);
+    for (std::size_t s = 0; s < sums.size(); ++s) {
+        if (sums[s].count == 0) continue;
+        const double each = sums[s].shares / sums[s].count, extra = turns[s].extra;
+        mean += each * (turns[s].least * static_cast<double>(turns[s].count) + extra);
+        variance += extra * (1 - extra / turns[s].count) *
+                    std::max(0.0, sums[s].squares / sums[s].count - each * each);
+    }
+    return mean > 0 ? std::sqrt(variance) / mean : 0;
 }
 
 void refuse_callbacks(const sab_balanced_options& balanced) {
@@ -328,10 +380,13 @@ uint64_t WeighedSamples::fingerprint() const {
 EpochSamples::Weigh EpochSamples::weigh_by(const sab_balanced_options& balanced,
                                            ColumnNames columns) {
     const Budgets budgets(balanced, columns);
-    const std::vector<RowCost> costs = balanced_costs(balanced, columns);
+    const std::vector<SampleCost> costs = balanced_costs(balanced, columns);
     const bool is_error = balanced.oversize == SAB_OVERSIZE_ERROR;
-    return [budgets, costs, is_error](const Columns& sizes, const Progress& progress) {
-        return weigh_all(sizes, budgets, costs, is_error, progress);
+    const auto padded = padded_rules(balanced, columns);
+    return [budgets, costs, padded, is_error](const Columns& sizes, const Progress& progress) {
+        const auto samples = weigh_all(sizes, budgets, costs, is_error, progress);
+        samples->padded = padded;
+        return samples;
     };
 }
 
@@ -352,6 +407,7 @@ EpochSamples::EpochSamples(const Columns& sizes, const sab_balanced_options& bal
     hash.add(sizes.choice()->fingerprint());
     fingerprint_ = hash.digest();
     choice_ = sizes.choice();
+    deviation_ = deviation_of(*possible, *choice_);
     sizes_ = sizes;
     weigh_ = std::move(weigh);
 }

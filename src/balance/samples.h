@@ -24,6 +24,12 @@ inline constexpr double rounding_of_sums = 1e-9;
 /// One number a budget, or one a balanced cost. Those that there are not are 0.
 using PerBudget = std::array<double, SAB_MAX_BUDGETS>;
 
+/// What padded micro-batches keep, and what is evened out.
+struct PaddedRules {
+    std::vector<Budget> budgets;
+    std::vector<Cost> balance;
+};
+
 /// Samples of the same sizes are next to each other, and a distinct one together.
 struct WeighedSamples {
     std::size_t count = 0;
@@ -48,7 +54,11 @@ struct WeighedSamples {
     /// the samples that are left out are behind it.
     uint64_t end = 0;
     PerBudget mean_cost{}, mean_weight{};  ///< of those that are kept
+    double mean_share = 0;                 ///< share_of() of these
     bool has_whole_sizes = false;
+    /// Of padded micro-batches: costs and weights above are then those of samples alone. Null:
+    /// rows.
+    std::shared_ptr<const PaddedRules> padded;
 
     std::span<const double> sizes_of(std::size_t offset) const {
         const std::size_t distinct = distinct_of[offset];
@@ -81,6 +91,9 @@ public:
         return choice_ == nullptr || choice_->are_alike(epoch, other);
     }
     std::shared_ptr<const WeighedSamples> of(uint64_t epoch, const Progress& progress) const;
+    /// How far epochs differ in what their samples take of the budgets: the standard deviation of
+    /// the sum, to its mean. 0 without a mixture.
+    double deviation() const { return deviation_; }
 
 private:
     /// Weighs samples by the budgets and costs of some options, as often as it is called.
@@ -94,6 +107,7 @@ private:
     std::shared_ptr<const EpochChoice> choice_;
     std::optional<Columns> sizes_;
     Weigh weigh_;
+    double deviation_ = 0;
 };
 
 }  // namespace sab

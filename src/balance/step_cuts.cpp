@@ -1,20 +1,47 @@
 #include "balance/step_cuts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
+#include "balance/micro_batches.h"
 #include "balance/partition.h"
 #include "base/hasher.h"
+#include "base/rounding.h"
 #include "sampler/state.h"
 
 namespace sab {
 namespace {
 
 constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
+constexpr double usual_fill = 0.95;
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+/// What the last of some steps has less than the others, in steps: room for what some of these did
+/// not hold.
+double spared(double steps) {
+    return std::min(steps / 64, 0.25);
+}
+
+/// 1 / mean of the balanced costs.
+PerBudget mean_scales(const WeighedSamples& samples) {
+    PerBudget scales{};
+    for (std::size_t k = 0; k < samples.balances; ++k)
+        scales[k] = samples.mean_cost[k] > 0 ? 1 / samples.mean_cost[k] : 0;
+    return scales;
+}
 
 }  // namespace
 
 StepRules::StepRules(const sab_balanced_options& balanced, const SamplerOptions& own)
-    : options(own), samples(balanced.samples), fill(balanced.fill) {
+    : options(own),
+      samples(balanced.samples),
+      fill(balanced.fill == 0 ? usual_fill : balanced.fill) {
+    check(balanced.padded == 0 || balanced.padded == 1, "balanced.padded", balanced.padded,
+          "must be 0 or 1");
+    check(balanced.padded == 0 || balanced.fill == 0, "balanced.fill", balanced.fill,
+          "must be 0 with balanced.padded, whose micro-batches may be full");
     check(own.world_size <= most_parts / own.micro_batches, "options.world_size", own.world_size,
           "times options.micro_batches = ", own.micro_batches, " must be at most ", most_parts);
     check(fill > 0 && fill <= 1, "balanced.fill", fill, "must be above 0 and at most 1");
@@ -31,7 +58,7 @@ StepRules::StepRules(const sab_balanced_options& balanced, const SamplerOptions&
 UnitCounts StepRules::unit_counts(const WeighedSamples& all, bool is_mixture) const {
     const uint64_t cohort = parts();
     UnitCounts counts{cohort, 0, all.end};
-    if (cohort == 1) return counts;
+    if (cohort == 1 || all.padded) return counts;
     double step_samples = static_cast<double>(samples);
     for (std::size_t i = 0; i < all.capacities.size(); ++i) {
         if (all.mean_weight[i] == 0) continue;
@@ -71,6 +98,13 @@ uint64_t StepRules::hash(const WeighedSamples& all) const {
     hash.add(fill);
     for (const auto* numbers : {&all.capacities, &all.costs, &all.weights})
         hash.add_all(std::span(*numbers));
+    if (!all.padded) return hash.digest();
+    const auto add = [&](const Cost& cost) {
+        hash.add(uint64_t{cost.terms().size()});
+        hash.add_bytes(cost.terms().data(), cost.terms().size_bytes());
+    };
+    for (const Budget& budget : all.padded->budgets) add(budget.cost);
+    for (const Cost& cost : all.padded->balance) add(cost);
     return hash.digest();
 }
 
@@ -80,27 +114,136 @@ StepCuts::StepCuts(const StepRules& rules, std::shared_ptr<const WeighedSamples>
       samples_(std::move(samples)),
       epoch_(epoch),
       counts_(counts),
-      order_(samples_, counts, rules.options.seed, epoch, choice) {}
+      order_(samples_, counts, rules.options.seed, epoch, choice) {
+    if (!samples_->padded) return;
+    const auto& [budgets, balance] = *samples_->padded;
+    runs_.emplace(samples_->columns, budgets, balance, mean_scales(*samples_));
+}
 
-/// All steps from a position on.
-void StepCuts::cut(UnitPosition first, const Progress& progress) {
-    const sab_last_step last_step = rules_.options.last_step;
-    const uint64_t end = order_.units();
+/// What an order has from a position on.
+StepCuts::Left StepCuts::left_from(UnitPosition at) {
+    const auto kept = static_cast<double>(samples_->kept);
+    if (at == UnitPosition{}) return {samples_->kept, samples_->mean_share * kept};
+    Left left;
+    while (at.unit < order_.units()) {
+        offsets_.clear();
+        append(at, counts_.cohort);
+        left.samples += offsets_.size();
+        left.share += load_from(0).share;
+    }
+    return left;
+}
+
+uint64_t StepCuts::all_samples_steps() const {
+    return rules_.samples > 0 ? ceiling(samples_->kept, rules_.samples) : 0;
+}
+
+uint64_t StepCuts::cut(UnitPosition first, uint64_t least, const Progress& progress) {
     check_consistent(first.offset == 0 ||
-                     first.offset < order_.samples_of(order_.at(first.unit % end)));
+                     first.offset < order_.samples_of(order_.at(first.unit % order_.units())));
+    const Left left = left_from(first);
+    uint64_t steps = least;
+    if (steps == 0 && rules_.samples > 0) steps = ceiling(left.samples, rules_.samples);
+    if (steps > 0 && cut_into(first, steps, progress)) return steps;
+    steps = std::max(steps, fewest_steps(first, progress));
+    // One sample a micro-batch always fits.
+    const uint64_t most = ceiling(left.samples, rules_.parts());
+    while (!cut_into(first, steps, progress)) {
+        const uint64_t missing = left_over_ * steps / left.samples;
+        steps = std::min(most, steps + std::max({uint64_t{1}, missing, steps / 1024}));
+    }
+    return steps;
+}
+
+StepCuts::Overfull StepCuts::overfull() {
+    Overfull found;
+    UnitPosition at;
+    for (uint64_t step = 0; step < all_samples_steps(); ++step) {
+        offsets_.clear();
+        take(at, std::min(rules_.samples, samples_->kept - step * rules_.samples));
+        sort_first(offsets_.size());
+        read_lengths(offsets_.size());
+        const uint64_t runs = runs_->fewest(lengths_);
+        if (found.needed == 0 && runs > rules_.parts()) found = {step, runs, 0};
+        found.most = std::max(found.most, runs);
+    }
+    return found;
+}
+
+/// How many steps take all samples, if each takes as many as it can.
+uint64_t StepCuts::fewest_steps(UnitPosition first, const Progress& progress) {
+    uint64_t steps = 0, likely_most = rules_.parts();
+    for (Left left = left_from(first); left.samples > 0; ++steps) {
+        Aim aim = full_aim(left);
+        aim.likely_most = std::min(aim.most, likely_most);
+        first = next_step(first, aim).end;
+        likely_most = offsets_.size();
+        left.samples -= std::min<uint64_t>(left.samples, likely_most);
+        if (steps % 64 == 0) progress.report(std::min(first.unit, order_.units()), order_.units());
+    }
+    return steps;
+}
+
+/// All steps take the same share. Where a step does not hold it, the next ones take more.
+bool StepCuts::cut_into(UnitPosition first, uint64_t steps, const Progress& progress) {
     starts_.assign(1, first);
     sums_ = {};
-    while (starts_.back().unit < end) {
-        const Cut step = next_step(starts_.back());
-        const bool is_short_last = step.end.unit >= end && !step.is_full;
-        if (step.end.unit >= end && offsets_.empty()) break;
-        if (is_short_last && last_step == SAB_LAST_STEP_DROP) break;
-        starts_.push_back(step.end);
+    const Left all = left_from(first);
+    Left left = all;
+    left_over_ = 1;
+    const bool has_all_samples =
+        rules_.samples > 0 && steps == ceiling(all.samples, rules_.samples);
+    const uint64_t full = has_all_samples ? rules_.samples : rules_.parts();
+    for (uint64_t step = 0; step < steps; ++step) {
+        if (left.samples == 0) return false;
+        const Cut cut = next_step(
+            starts_.back(), has_all_samples ? full_aim(left) : aim_of(all, left, step, steps));
+        const uint64_t count = offsets_.size();
+        if (has_all_samples && count < std::min(full, left.samples)) return false;
+        left.samples -= std::min(left.samples, count);
+        left.share -= cut.load.share;
+        if (left.samples == 0 && count < full && rules_.options.last_step == SAB_LAST_STEP_DROP)
+            break;
+        starts_.push_back(cut.end);
         add_to_sums();
-        if (starts_.size() % 64 == 0) progress.report(std::min(step.end.unit, end), end);
-        if (is_short_last && last_step == SAB_LAST_STEP_SPLIT && rules_.samples == 0 && steps() > 1)
-            even_out();
+        if (starts_.size() % 64 == 0)
+            progress.report(std::min(cut.end.unit, order_.units()), order_.units());
     }
+    left_over_ = left.samples;
+    return left_over_ == 0;
+}
+
+/// As many samples as a step may have.
+StepCuts::Aim StepCuts::full_aim(const Left& left) const {
+    uint64_t most = left.samples;
+    if (rules_.wraps()) most = std::max(most, std::max(rules_.parts(), rules_.samples));
+    if (rules_.samples > 0) most = std::min(most, rules_.samples);
+    return {0, most, no_limit, most};
+}
+
+/// What a step of several must take so that the last one takes what is left.
+StepCuts::Aim StepCuts::aim_of(const Left& all, const Left& left, uint64_t step,
+                               uint64_t steps) const {
+    const uint64_t others = steps - step - 1, least = others * rules_.parts(),
+                   largest = others * rules_.samples;
+    Aim aim = full_aim(left);
+    if (others == 0) return aim;
+    const double of_all = static_cast<double>(step + 1) /
+                          (static_cast<double>(steps) - spared(static_cast<double>(steps)));
+    aim.share = all.share * of_all - (all.share - left.share);
+    // The others have a sample for each micro-batch, too, and no more samples than they may.
+    uint64_t most = left.samples > least ? left.samples - least : 0;
+    aim.least = rules_.parts();
+    if (rules_.samples > 0 && left.samples > largest)
+        aim.least = std::max(aim.least, left.samples - largest);
+    if (runs_) {
+        const double taken = static_cast<double>(all.samples - left.samples),
+                     due = std::ceil(static_cast<double>(all.samples) * of_all) - taken;
+        most = std::min(most, static_cast<uint64_t>(std::max(due, 0.0)));
+    }
+    aim.most = std::min(aim.most, std::max(most, rules_.parts()));
+    aim.likely_most = aim.most;
+    return aim;
 }
 
 /// The samples in offsets_.
@@ -113,31 +256,82 @@ void StepCuts::add_to_sums() {
 }
 
 /// The step that begins at a position.
-StepCuts::Cut StepCuts::next_step(UnitPosition begin) {
-    const uint64_t most = most_samples();
+StepCuts::Cut StepCuts::next_step(UnitPosition begin, const Aim& aim) {
     offsets_.clear();
+    return runs_ ? next_padded(begin, aim) : next_rows(begin, aim);
+}
+
+StepCuts::Cut StepCuts::next_rows(UnitPosition begin, const Aim& aim) {
     Cut cut{begin};
-    while (!cut.is_full && offsets_.size() < most &&
+    while (!cut.is_full && offsets_.size() < aim.most &&
+           (offsets_.size() < aim.least || cut.load.share < aim.share) &&
            (rules_.wraps() || cut.end.unit < order_.units()))
-        take_unit(cut);
-    cut.is_full = cut.is_full || (rules_.samples > 0 && offsets_.size() == rules_.samples) ||
-                  (has_budgets() && exceeds_room(cut.load, samples_->mean_weight));
+        take_unit(cut, aim.most);
     if (may_not_fit(cut.load)) shorten(begin, cut);
     return cut;
 }
 
-uint64_t StepCuts::most_samples() const {
-    if (rules_.samples > 0) return rules_.samples;
-    return rules_.wraps() ? std::max<uint64_t>(samples_->kept, rules_.parts()) : samples_->kept;
+/// The most samples whose runs are no more than there are micro-batches: searched for in growing
+/// steps, then in halves.
+StepCuts::Cut StepCuts::next_padded(UnitPosition begin, const Aim& aim) {
+    const uint64_t parts = rules_.parts(), step = std::max<uint64_t>(1, aim.likely_most / 8);
+    UnitPosition taken = begin;
+    sorted_.clear();
+    const auto fits = [&](uint64_t count) {
+        if (count > sorted_.size()) {
+            const uint64_t more = std::min(aim.most, count + step);
+            take(taken, more);
+            sort_first(more);
+        }
+        read_lengths(count);
+        return runs_->fewest(lengths_) <= parts;
+    };
+    uint64_t fitting = std::min(parts, aim.most), too_many = aim.most + 1;
+    for (uint64_t count = std::max(fitting, aim.likely_most); too_many - fitting > 1;) {
+        const bool is_fitting = count == fitting || fits(count);
+        (is_fitting ? fitting : too_many) = count;
+        if (too_many - fitting <= step)
+            count = fitting + (too_many - fitting) / 2;
+        else
+            count = is_fitting ? fitting + step : too_many - step;
+    }
+    Cut cut{begin};
+    offsets_.clear();
+    take(cut.end, fitting);
+    return cut;
+}
+
+/// Takes samples until offsets_ has so many, or the epoch ends.
+void StepCuts::take(UnitPosition& at, uint64_t count) {
+    while (offsets_.size() < count && (rules_.wraps() || at.unit < order_.units()))
+        append(at, count - offsets_.size());
+}
+
+/// Sorts the first samples of offsets_ by size, as all samples are.
+void StepCuts::sort_first(std::size_t count) {
+    sorted_.clear();
+    for (uint64_t place = 0; place < std::min(count, offsets_.size()); ++place)
+        sorted_.push_back(uint64_t{offsets_[place]} << 32 | place);
+    std::ranges::sort(sorted_, std::greater());
+}
+
+/// Of the first samples of offsets_, in the order of sorted_, which has them all.
+void StepCuts::read_lengths(std::size_t count) {
+    lengths_.clear();
+    for (const uint64_t each : sorted_) {
+        if (static_cast<uint32_t>(each) >= count) continue;
+        const std::span<const double> sizes = samples_->sizes_of(each >> 32);
+        lengths_.insert(lengths_.end(), sizes.begin(), sizes.end());
+    }
 }
 
 /// Takes the next unit; of a cohort as many samples at a time as there are micro-batches, so that
 /// each gets another. The step is full where they exceed its room and each micro-batch has
 /// something.
-void StepCuts::take_unit(Cut& cut) {
+void StepCuts::take_unit(Cut& cut, uint64_t most_samples) {
     const UnitPosition before = cut.end;
     const std::size_t count = offsets_.size();
-    const uint64_t all = rules_.parts(), most = most_samples() - count;
+    const uint64_t all = rules_.parts(), most = most_samples - count;
     append(cut.end, std::min(most, all));
     if (!has_budgets()) return;
     Load more = load_from(count);
@@ -170,25 +364,8 @@ void StepCuts::shorten(UnitPosition begin, Cut& cut) {
     cut.is_full = true;
     cut.end = begin;
     offsets_.clear();
-    while (offsets_.size() < count) append(cut.end, count - offsets_.size());
-}
-
-/// A last step of a few samples would be uneven: it shares those of the step before, half of the
-/// weight each, but at least a sample for each micro-batch of the step before.
-void StepCuts::even_out() {
-    UnitPosition& middle = starts_[starts_.size() - 2];
-    const UnitPosition begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
-    gather(begin, end);
-    double left = load_from(0).share / 2;
-    offsets_.clear();
-    for (middle = begin; (left > 0 || offsets_.size() < rules_.parts()) && middle != end;) {
-        const std::size_t count = offsets_.size();
-        append(middle, rules_.parts());
-        left -= load_from(count).share;
-    }
-    const bool fits = middle.unit < end.unit && assign();
-    if (fits) gather(middle, end);
-    if (!fits || !assign()) middle = before;
+    take(cut.end, count);
+    cut.load = load_from(0);
 }
 
 /// Takes what is left of a unit, or the first `most` samples of that, into offsets_: but for those
@@ -249,8 +426,32 @@ bool StepCuts::assign() {
     step_ = StepItems(offsets_, *samples_);
     part_of_.resize(offsets_.size());
     if (offsets_.empty()) return true;
+    if (runs_) return assign_padded();
     rows_.begin(step_, rules_.options.world_size);
     return rows_.assign(rules_.options.micro_batches, StepRows::Effort::usual, part_of_);
+}
+
+/// Runs of the samples by size.
+bool StepCuts::assign_padded() {
+    const uint64_t parts = rules_.parts();
+    const std::span<const Cost> balance = samples_->padded->balance;
+    sort_first(offsets_.size());
+    read_lengths(offsets_.size());
+    const std::vector<std::size_t> ends = runs_->even(lengths_, parts);
+    if (ends.size() > parts) return false;
+    std::vector<double> costs(balance.size() * parts);
+    std::size_t i = 0;
+    for (std::size_t part = 0; part < ends.size(); ++part) {
+        PaddedShape shape;
+        for (; i < ends[part]; ++i) {
+            part_of_[static_cast<uint32_t>(sorted_[i])] = static_cast<uint32_t>(part);
+            shape.add(samples_->sizes_of(sorted_[i] >> 32));
+        }
+        for (std::size_t k = 0; k < balance.size(); ++k)
+            costs[k * parts + part] = shape.cost(balance[k], samples_->columns);
+    }
+    parts_to_ranks({costs, balance.size(), parts}, rules_.options.world_size, part_of_);
+    return true;
 }
 
 void StepCuts::load(uint64_t step) {

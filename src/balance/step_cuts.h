@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "balance/runs.h"
 #include "balance/samples.h"
 #include "balance/step_rows.h"
 #include "balance/step_samples.h"
@@ -20,7 +22,7 @@ namespace sab {
 struct StepRules {
     SamplerOptions options;
     uint64_t samples = 0;  ///< of a step; 0: as many as there is room for
-    double fill = 1;       ///< of the room that a step may fill
+    double fill = 1;       ///< of the room that a step of rows may fill
 
     StepRules() = default;
     /// Refuses options that break a rule.
@@ -53,9 +55,25 @@ public:
     StepCuts(const StepRules& rules, std::shared_ptr<const WeighedSamples> samples,
              const EpochChoice* choice, uint64_t epoch, const UnitCounts& counts);
 
-    /// Cuts what is left of the epoch from a position on. Refuses one that cannot be, of a state.
-    void cut(UnitPosition first, const Progress& progress);
+    /// Cuts what is left of the epoch from a position on into the fewest steps that are found, but
+    /// at least `least`. Returns their number, with one that SAB_LAST_STEP_DROP leaves out. Refuses
+    /// a position that cannot be, of a state.
+    uint64_t cut(UnitPosition first, uint64_t least, const Progress& progress);
+    /// The same into so many steps. False when the samples do not fit.
+    bool cut_into(UnitPosition first, uint64_t steps, const Progress& progress);
+    /// Steps that all have as many samples as a step is to have; 0 where that is not given.
+    uint64_t all_samples_steps() const;
+    /// The first step, of as many padded samples as a step is to have, that needs too many
+    /// micro-batches.
+    struct Overfull {
+        uint64_t step = 0;
+        uint64_t needed = 0;  ///< micro-batches of this step, over all ranks
+        uint64_t most = 0;    ///< the same of any step of the epoch
+    };
+    Overfull overfull();
     uint64_t steps() const { return starts_.size() - 1; }
+    /// Whether cut_into() succeeded.
+    bool is_all_cut() const { return left_over_ == 0; }
     /// Of a step, or the end of the last one.
     const UnitPosition& start(uint64_t step) const { return starts_[step]; }
     /// Of all steps.
@@ -82,6 +100,18 @@ private:
 
         void add(const Load& more);
     };
+    /// What is not cut yet.
+    struct Left {
+        uint64_t samples = 0;
+        double share = 0;  ///< as that of a load
+    };
+    /// Where a step ends, if all of it fits.
+    struct Aim {
+        uint64_t least;        ///< of its samples, if there is room
+        uint64_t most;         ///< of its samples
+        double share;          ///< of rows, as that of a load, with at least `least` samples
+        uint64_t likely_most;  ///< of padded samples, where the search begins
+    };
     /// A step up to a position. Its samples are in offsets_.
     struct Cut {
         UnitPosition end;
@@ -94,16 +124,24 @@ private:
         return offset < samples_->end &&
                (samples_->columns == 1 || !samples_->is_left_out[samples_->distinct_of[offset]]);
     }
-    uint64_t most_samples() const;
     void append(UnitPosition& at, uint64_t most);
     void gather(UnitPosition at, UnitPosition end);
     Load load_from(std::size_t first) const;
     bool exceeds_room(const Load& load, const PerBudget& more) const;
     bool may_not_fit(const Load& load) const;
-    Cut next_step(UnitPosition begin);
-    void take_unit(Cut& cut);
+    Left left_from(UnitPosition at);
+    uint64_t fewest_steps(UnitPosition first, const Progress& progress);
+    Aim aim_of(const Left& all, const Left& left, uint64_t step, uint64_t steps) const;
+    Aim full_aim(const Left& left) const;
+    Cut next_step(UnitPosition begin, const Aim& aim);
+    Cut next_rows(UnitPosition begin, const Aim& aim);
+    void take_unit(Cut& cut, uint64_t most_samples);
     void shorten(UnitPosition begin, Cut& cut);
-    void even_out();
+    Cut next_padded(UnitPosition begin, const Aim& aim);
+    void take(UnitPosition& at, uint64_t count);
+    void sort_first(std::size_t count);
+    void read_lengths(std::size_t count);
+    bool assign_padded();
     void add_to_sums();
     bool assign();
 
@@ -114,11 +152,16 @@ private:
     UnitOrder order_;
     std::vector<UnitPosition> starts_;  ///< of the steps; one more at the end
     BatchSums sums_;
+    uint64_t left_over_ = 0;  ///< samples that cut_into() found no step for; 0: it succeeded
 
     // The step at hand:
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
     StepItems step_;                 ///< these
     StepRows rows_;                  ///< assigns them
+    std::optional<Runs> runs_;       ///< the same, padded
+    /// the first of the offsets, those of the longest samples first, each with its place
+    std::vector<uint64_t> sorted_;
+    std::vector<double> lengths_;  ///< of some of these
     std::vector<uint32_t> part_of_;
 };
 

@@ -3,21 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "balance/micro_batches.h"
+#include "base/rounding.h"
 #include "base/sorting.h"
 
 namespace sab {
 namespace {
 
-constexpr double unlimited = std::numeric_limits<double>::infinity();
-constexpr double least_interval = 1e-6;  // of the bisection, to the largest cost
-
-uint64_t ceiling(uint64_t number, uint64_t divisor) {
-    return (number + divisor - 1) / divisor;
+/// Of the balanced costs: 1 / mean of the samples alone.
+PerBudget scales_of(const StepSamples& samples) {
+    PerBudget scales{};
+    for (std::size_t k = 0; k < samples.balance.size(); ++k) {
+        const std::span<const double> costs = samples.cost_table()[k];
+        const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
+        scales[k] = sum > 0 ? static_cast<double>(samples.count) / sum : 0;
+    }
+    return scales;
 }
 
 /// Groups to ranks, none of which has more than some number of runs. Depth first: the costliest
@@ -103,26 +107,22 @@ private:
 }  // namespace
 
 PerBudget padded_costs(const StepSamples& samples, std::span<const int64_t> indices) {
-    PerBudget costs{};
-    if (indices.empty()) return costs;
-    PerColumn longest{};
+    PaddedShape shape;
     for (const int64_t index : indices) {
         const PerColumn lengths = samples.lengths_of(static_cast<std::size_t>(index));
-        for (std::size_t j = 0; j < samples.columns; ++j)
-            longest[j] = std::max(longest[j], lengths[j]);
+        shape.add(first_of(lengths, samples.columns));
     }
+    PerBudget costs{};
     for (std::size_t k = 0; k < samples.balance.size(); ++k)
-        costs[k] = samples.balance[k](indices.size(), first_of(longest, samples.columns));
+        costs[k] = shape.cost(samples.balance[k], samples.columns);
     return costs;
 }
 
 StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
-    : samples_(samples), ranks_(world_size) {
-    for (std::size_t k = 0; k < samples.balance.size(); ++k) {
-        const std::span<const double> costs = samples.cost_table()[k];
-        const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
-        scales_.push_back(sum > 0 ? static_cast<double>(samples.count) / sum : 0);
-    }
+    : samples_(samples),
+      ranks_(world_size),
+      scales_(scales_of(samples)),
+      runs_(samples.columns, samples.budgets, samples.balance, scales_) {
     sort();
 }
 
@@ -204,76 +204,14 @@ void StepRuns::find_least(std::span<const uint32_t> all) {
     }
 }
 
-/// How many of the first samples are in one run: all budgets are kept, and no balanced cost is more
-/// than `limit` means.
-std::size_t StepRuns::run_length(std::span<const uint32_t> sorted, double limit) const {
-    const std::size_t columns = samples_.columns;
-    PerColumn longest = samples_.lengths_of(sorted[0]);
-    const auto fits = [&](uint64_t count) {
-        const std::span<const double> lengths = first_of(longest, columns);
-        for (const Budget& budget : samples_.budgets)
-            if (budget.cost(count, lengths) > budget.limit) return false;
-        for (std::size_t k = 0; k < scales_.size() && limit < unlimited; ++k)
-            if (samples_.balance[k](count, lengths) * scales_[k] > limit) return false;
-        return true;
-    };
-    if (columns == 1) {  // the first is the longest
-        std::size_t length = 1, too_many = sorted.size() + 1;
-        for (std::size_t step = 1; length + step < too_many; step *= 2)
-            fits(length + step) ? length += step : too_many = length + step;
-        while (too_many - length > 1) {
-            const std::size_t middle = length + (too_many - length) / 2;
-            (fits(middle) ? length : too_many) = middle;
-        }
-        return length;
-    }
-    std::size_t length = 1;
-    for (; length < sorted.size(); ++length) {
-        const PerColumn more = samples_.lengths_of(sorted[length]);
-        for (std::size_t j = 0; j < columns; ++j) longest[j] = std::max(longest[j], more[j]);
-        if (!fits(length + 1)) break;
-    }
-    return length;
-}
-
-/// The number of runs, however much they cost.
-std::size_t StepRuns::runs_in(std::span<const uint32_t> sorted) const {
-    std::size_t runs = 0;
-    for (std::size_t first = 0; first < sorted.size(); ++runs)
-        first += run_length(sorted.subspan(first), unlimited);
-    return runs;
-}
-
-/// The ends of the runs.
-std::vector<std::size_t> StepRuns::cut(std::span<const uint32_t> sorted, double limit) const {
-    std::vector<std::size_t> ends;
-    for (std::size_t first = 0; first < sorted.size(); ends.push_back(first))
-        first += run_length(sorted.subspan(first), limit);
-    return ends;
-}
-
-/// At most so many runs, with the smallest largest cost.
-std::vector<std::size_t> StepRuns::even_runs(std::span<const uint32_t> sorted,
-                                             std::size_t most) const {
-    std::vector<std::size_t> best = cut(sorted, unlimited);
-    double high = 0, low = 0;
-    std::size_t begin = 0;
-    for (const std::size_t end : best) {
-        const std::vector<int64_t> run(sorted.begin() + static_cast<std::ptrdiff_t>(begin),
-                                       sorted.begin() + static_cast<std::ptrdiff_t>(end));
-        const PerBudget costs = padded_costs(samples_, run);
-        for (std::size_t k = 0; k < scales_.size(); ++k)
-            high = std::max(high, costs[k] * scales_[k]);
-        begin = end;
-    }
-    while (high - low > least_interval * high) {
-        const double middle = low + (high - low) / 2;
-        std::vector<std::size_t> runs = cut(sorted, middle);
-        const bool is_enough = runs.size() <= most;
-        (is_enough ? high : low) = middle;
-        if (is_enough) best = std::move(runs);
-    }
-    return best;
+/// Of samples sorted by size.
+std::vector<double> StepRuns::lengths_of(std::span<const uint32_t> sorted) const {
+    std::vector<double> lengths;
+    lengths.reserve(sorted.size() * samples_.columns);
+    for (const uint32_t sample : sorted)
+        for (std::size_t j = 0; j < samples_.columns; ++j)
+            lengths.push_back(samples_.sizes[j * samples_.count + sample]);
+    return lengths;
 }
 
 void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const {
@@ -285,7 +223,8 @@ void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const
         uint32_t part = is_one ? 0 : static_cast<uint32_t>(rank * micro_batches);
         std::vector<int64_t> run;
         std::size_t first = 0;
-        for (const std::size_t end : even_runs(sorted, is_one ? parts : micro_batches)) {
+        for (const std::size_t end :
+             runs_.even(lengths_of(sorted), is_one ? parts : micro_batches)) {
             run.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
                        sorted.begin() + static_cast<std::ptrdiff_t>(end));
             const PerBudget own = padded_costs(samples_, run);

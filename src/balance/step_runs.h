@@ -2,10 +2,10 @@
 /// The samples of a step to the ranks and micro-batches, padded to the longest of a micro-batch.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "balance/runs.h"
 #include "balance/step_samples.h"
 
 namespace sab {
@@ -30,15 +30,16 @@ private:
     void group_ranks(std::span<const uint32_t> all);
     void give_groups(std::span<const uint32_t> all, std::span<const uint32_t> rank_of);
     void find_least(std::span<const uint32_t> all);
-    std::size_t run_length(std::span<const uint32_t> sorted, double limit) const;
-    std::size_t runs_in(std::span<const uint32_t> sorted) const;
-    std::vector<std::size_t> cut(std::span<const uint32_t> sorted, double limit) const;
-    std::vector<std::size_t> even_runs(std::span<const uint32_t> sorted, std::size_t most) const;
+    std::vector<double> lengths_of(std::span<const uint32_t> sorted) const;
+    std::size_t runs_in(std::span<const uint32_t> sorted) const {
+        return runs_.fewest(lengths_of(sorted));
+    }
 
     const StepSamples& samples_;
     const uint64_t ranks_;
+    const PerBudget scales_;  ///< of the balanced costs: 1 / mean of the samples alone
+    const Runs runs_;
     uint64_t least_ = 1, needed_ = 1;
-    std::vector<double> scales_;  ///< of the balanced costs: 1 / mean of the samples alone
     /// samples, longest first: all, or with groups those of each rank
     std::vector<std::vector<uint32_t>> sorted_;
 };

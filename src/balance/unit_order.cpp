@@ -206,7 +206,10 @@ UnitOrder::UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCo
         bands_.push_back({end, Permutation(end - begin, key(Purpose::cohorts, bands_.size()))});
         begin = end;
     }
-    units_ = Permutation(cohorts() + (counts.kept - counts.heavy), key(Purpose::units, 0));
+    const bool is_first = counts.redraws == most_redraws;
+    units_ = Permutation(
+        cohorts() + (counts.kept - counts.heavy),
+        permutation_key(seed, is_first ? 0 : epoch, Purpose::units, is_first ? 0 : counts.redraws));
     if (choice == nullptr) return;
     std::vector<uint32_t> permuted(units());
     units_.fill(0, permuted);

@@ -17,7 +17,12 @@ struct UnitCounts {
     uint64_t cohort = 1;  ///< micro-batches of a step, over all ranks
     uint64_t heavy = 0;   ///< samples in cohorts, a multiple of that
     uint64_t kept = 0;    ///< WeighedSamples::end
+    /// how often the order was drawn again because it did not fit into the steps of an epoch
+    uint64_t redraws = 0;
 };
+
+/// If no order of an epoch fits into its steps, it has that of epoch 0, which does.
+inline constexpr uint64_t most_redraws = 16;
 
 class UnitOrder {
 public:

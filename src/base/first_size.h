@@ -58,7 +58,7 @@ SAB_FIRST_RELEASED(sab_sizes_file_options, nulls)
 #if SAB_WITH_BALANCE
 SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_balanced_report, random_length_deviation)
+SAB_FIRST_RELEASED(sab_balanced_report, padded_totals)
 SAB_FIRST_RELEASED(sab_step_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_step_plan_view, micro_step_imbalance)
 SAB_FIRST_RELEASED(sab_context_options, progress_ctx)

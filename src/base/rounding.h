@@ -13,4 +13,9 @@ inline uint64_t rounded(double number) {
     return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
 }
 
+/// number / divisor, rounded up.
+constexpr uint64_t ceiling(uint64_t number, uint64_t divisor) {
+    return (number + divisor - 1) / divisor;
+}
+
 }  // namespace sab

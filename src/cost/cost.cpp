@@ -294,7 +294,6 @@ std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t coun
         const std::string each = text(name, "[", i, "]");
         require(balance[i], each);
         read.push_back(read_cost(balance[i], columns, each));
-        read.back().check_row(each);
     }
     return read;
 }
@@ -302,6 +301,7 @@ std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t coun
 std::optional<Cost> read_balance(const sab_cost* const* balance, std::size_t count,
                                  ColumnNames columns, std::string_view name) {
     std::vector<Cost> read = read_balances(balance, count, columns, name, 1);
+    if (!read.empty()) read[0].check_row(text(name, "[0]"));
     return read.empty() ? std::nullopt : std::optional(std::move(read[0]));
 }
 

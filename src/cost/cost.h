@@ -119,8 +119,8 @@ using ColumnNames = std::span<const std::string>;
 std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, ColumnNames columns,
                                  std::string_view name);
 
-/// The costs of rows that are evened out, checked, at most `most`; none when none are given. `name`
-/// is that of the array in messages.
+/// The costs that are evened out, checked, at most `most`; none when none are given. `name` is that
+/// of the array in messages.
 std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
                                 ColumnNames columns, std::string_view name,
                                 std::size_t most = SAB_MAX_BUDGETS);

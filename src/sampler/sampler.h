@@ -166,7 +166,7 @@ struct sab_sampler {
     std::array<uint64_t, 2> offsets{};
     // What sab_balanced_sampler_get_report() showed:
     struct BalanceArrays {
-        sab::PerColumn totals{};
+        sab::PerColumn totals{}, padded_totals{};
         std::array<double, SAB_MAX_BUDGETS> rank_imbalance{}, largest_rank_imbalance{},
             micro_batch_imbalance{}, time{}, least_time{};
     } balance{};

@@ -157,7 +157,7 @@ class Seen(transformers.TrainerCallback):
 # Arguments of prepare().
 PREPARED = (
     *("batch_size", "capacity", "eval_budget", "lengths", "plan", "sampler"),
-    *("costliest_first", "max_shapes", "oversize", "weights"),
+    *("costliest_first", "max_shapes", "oversize", "steps", "weights"),
 )
 
 
@@ -265,6 +265,43 @@ def test_an_epoch_has_each_sample_once_within_the_budget(tmp_path):
         pytest.approx(epoch + (step + 1) / steps) for epoch in range(2) for step in range(steps)
     ]
     assert result.metrics["train_samples_per_second"] > 0
+
+
+def test_steps_of_eight_batches_are_random_samples(tmp_path):
+    trainer = make_trainer(tmp_path, gradient_accumulation_steps=8, num_train_epochs=2)
+    result = trainer.train()
+    batches = trainer.seen.batches
+    same = sab.BalancedSampler(LENGTHS, budget=96, seed=42, micro_batches=8, padded=True)
+    assert batches[: len(same)] == [batch.tolist() for batch in same]
+    assert samples_in(batches[: len(same)]) == samples_in(batches[len(same) :]) == EACH_ONCE
+    assert result.global_step == 2 * len(same) // 8
+    assert all(len(batch) * LENGTHS[batch].max() <= 96 for batch in batches)
+
+
+def test_steps_can_be_chosen(tmp_path):
+    def source(**options):
+        return type(make_trainer(tmp_path, **options).get_train_dataloader().source)
+
+    assert source(gradient_accumulation_steps=7) is sab.BucketSampler
+    assert source(gradient_accumulation_steps=8) is sab.BalancedSampler
+    assert source(gradient_accumulation_steps=8, steps="bucketed") is sab.BucketSampler
+    assert source(gradient_accumulation_steps=8, max_shapes=3) is sab.BucketSampler
+    assert source(gradient_accumulation_steps=2, steps="random") is sab.BalancedSampler
+    with pytest.raises(ValueError, match="steps = 'random': has no max_shapes"):
+        source(steps="random", max_shapes=3)
+    with pytest.raises(ValueError, match="steps = 'random': needs a budget, and batch_size is"):
+        source(steps="random", budget=None, batch_size=4)
+    with pytest.raises(ValueError, match="steps = 'sorted': must be 'random', 'bucketed' or None"):
+        source(steps="sorted")
+
+
+def test_random_steps_go_on_after_a_checkpoint(tmp_path):
+    options = {"gradient_accumulation_steps": 8, "save_strategy": "steps", "save_steps": 2}
+    first = make_trainer(tmp_path, **options)
+    first.train()
+    resumed = make_trainer(tmp_path, **options)
+    resumed.train(resume_from_checkpoint=f"{tmp_path}/checkpoint-2")
+    assert resumed.seen.batches == first.seen.batches[16:]
 
 
 def train(folder, options, checkpoint=None):

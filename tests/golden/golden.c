@@ -288,6 +288,8 @@ static void set_balanced(struct golden_case* c, char** words, size_t count) {
         c->balances_squares = one_of(value, costs);
     else if (strcmp(key, "fill") == 0)
         c->inputs.balanced.fill = number(value);
+    else if (strcmp(key, "padded") == 0)
+        c->inputs.balanced.padded = (int32_t)number(value);
     else if (strcmp(key, "oversize") == 0)
         c->inputs.balanced.oversize = one_of(value, oversize);
     else

@@ -230,6 +230,22 @@ def test_a_rank_without_samples_in_the_last_step(workers):
     assert last(lambda many, batch: (len(many), batch.count)) == (0, 0)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps_that_are_random_samples(workers):
+    sampler = sab.BalancedSampler(SIZES, budget=300, micro_batches=8, padded=True)
+    loader = sab.torch.DataLoader(
+        WORDS, sampler, collate_fn=sab.torch.PadCollate(), num_workers=workers
+    )
+    lengths = set()
+    for _ in range(3):
+        lengths.add(len(loader))
+        shapes = [tuple(data.shape) for data in loader]
+        given = [sampler.batch(position) for position in range(len(loader))]
+        assert shapes == [(batch.count, int(batch.padded_length)) for batch in given]
+        assert sum(count for count, _ in shapes) == len(SIZES)
+    assert lengths == {len(sampler)}
+
+
 def test_batch_and_step():
     sampler = sab.BucketSampler(PLAN, seed=3, rank=1, world_size=2, micro_batches=2)
     loader = make(sampler, num_workers=2)

@@ -86,7 +86,7 @@ end
 const BalancedSampler = Sampler{:BalancedSampler}
 
 """
-    BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95,
+    BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95, padded = false,
                     oversize = :error, progress, seed = 0, ...)
 
 Steps of samples in random order whose micro-batches cost the same on all ranks. For batches without
@@ -96,15 +96,19 @@ vector of them. `cost`, of a micro-batch, goes with a number as `budget`, such a
 out, by default that of the first budget, or a vector of several costs. Costs are anything that
 [`Cost`](@ref) takes. Sizes may have several columns; `budget` may then be a `NamedTuple` with limits
 of some of them. The other options are those of a [`BucketSampler`](@ref).
+
+With `padded = true` each step is a random sample of the data, and only its division into padded
+micro-batches goes by length. Costs are then those of a padded batch, and no functions. A step has
+exactly as many `samples` as are given.
 """
-function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, oversize = nothing,
-                         progress = nothing, given...)
+function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, padded = nothing,
+                         oversize = nothing, progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
-    balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill,
+    balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill, padded = padded,
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     names = column_names(sizes)
-    made_from = Any[sizes, merge((samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, oversize = oversize), values(given))]
+    made_from = Any[sizes, merge((samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, padded = padded, oversize = oversize), values(given))]
     set_budgets!(balanced, budget, cost, costs, names)
     set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
@@ -115,9 +119,9 @@ end
     report(sampler::Union{BalancedSampler,PackedSampler}; progress)
 
 How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`,
-`steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`, `micro_batch_imbalance`,
-`time`, `least_time`. The last five are vectors if several costs are balanced, `total` is a
-[`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
+`steps`, `total`, `padded_total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`,
+`micro_batch_imbalance`, `time`, `least_time`. The last five are vectors if several costs are
+balanced; `total` and `padded_total` are [`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
 `balance`.
 
 That of a [`PackedSampler`](@ref) also has `meet_again`, the share of the pairs of samples in one
@@ -132,7 +136,8 @@ function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothin
         found = calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_options(calls), out), calls), Raw.sab_balanced_report))
         several(numbers) = found.balance_count == 1 ? unsafe_load(numbers) : shown(numbers, found.balance_count)
         return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps),
-            total = per_column(found.totals, Int(found.columns), sampler.names), fill = found.fill, rank_imbalance = several(found.rank_imbalance),
+            total = per_column(found.totals, Int(found.columns), sampler.names),
+            padded_total = per_column(found.padded_totals, Int(found.columns), sampler.names), fill = found.fill, rank_imbalance = several(found.rank_imbalance),
             largest_rank_imbalance = several(found.largest_rank_imbalance), micro_batch_imbalance = several(found.micro_batch_imbalance), time = several(found.time),
             least_time = several(found.least_time), meet_again = found.meet_again, random_meet_again = found.random_meet_again,
             length_deviation = found.length_deviation, random_length_deviation = found.random_length_deviation)

@@ -551,6 +551,7 @@ mutable struct sab_balanced_options <: Struct
     budgets::Ptr{sab_budget}
     budget_count::Csize_t
     fill::Float64
+    padded::Int32
     balance::Ptr{Ptr{sab_cost}}
     balance_count::Csize_t
     oversize::sab_oversize
@@ -579,6 +580,7 @@ mutable struct sab_balanced_report <: Struct
     random_meet_again::Float64
     length_deviation::Float64
     random_length_deviation::Float64
+    padded_totals::Ptr{Float64}
     sab_balanced_report() = zeroed(new())
 end
 

@@ -15,7 +15,7 @@ from typing import (
     cast,
 )
 
-from sab._arguments import brief, elements, function, kind_of, one_of, real, whole
+from sab._arguments import brief, elements, flag, function, kind_of, one_of, real, whole
 from sab._batch import PerColumn, per_column
 from sab._cost import (
     ONE_COLUMN,
@@ -346,8 +346,8 @@ def check_ranks(
 
 class BalancedReport(NamedTuple):
     """How even an epoch is on all ranks: the fields of ``sab_balanced_report``. Of sizes with
-    several columns ``total`` is a dictionary. With several balanced costs, ``rank_imbalance`` and
-    the fields after it are lists, in the order of ``balance``.
+    several columns ``total`` and ``padded_total`` are dictionaries. With several balanced costs,
+    ``rank_imbalance`` and the fields after it are lists, in the order of ``balance``.
     """
 
     samples: int
@@ -355,6 +355,7 @@ class BalancedReport(NamedTuple):
     dropped: int
     steps: int
     total: PerColumn
+    padded_total: PerColumn
     fill: float
     rank_imbalance: Any
     largest_rank_imbalance: Any
@@ -362,6 +363,15 @@ class BalancedReport(NamedTuple):
     time: Any
     least_time: Any
     sources: dict[Name, SourceReport]
+
+    @property
+    def padding(self) -> float:
+        """Share of the padded total, over all columns, that is padding; 0 without ``padded``."""
+        total, padded_total = (
+            sum(amount.values()) if isinstance(amount, dict) else amount
+            for amount in (self.total, self.padded_total)
+        )
+        return 1 - total / padded_total if padded_total else 0.0
 
     def __str__(self) -> str:
         facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
@@ -386,6 +396,7 @@ class BalancedReport(NamedTuple):
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
             ("steps", f"{self.steps:,}"),
+            ("padding", f"{100 * self.padding:.2f} %"),
             (
                 "share of the budgets that is filled",
                 f"{100 * self.fill:.2f} %" if self.fill else "no budget",
@@ -407,7 +418,9 @@ class BalancedSampler(RandomAccessSampler):
     under budgets of tokens or memory.
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their
-    number of tokens. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
+    number of tokens. With ``padded=True`` for padded batches: each step is a random sample of the
+    data, as with shuffled batches of one size, and only its division into micro-batches goes by
+    length. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
     ``step`` and ``micro_batch``, and :meth:`step` gives the totals over all ranks. ``len()``,
     :meth:`batch` and states count micro-batches. In the last step a micro-batch may be empty, when
     fewer samples than micro-batches are left: its loss has the weight 0, but its rank must take
@@ -417,6 +430,7 @@ class BalancedSampler(RandomAccessSampler):
         sizes: anything that :class:`sab.Sizes` takes, also several columns, such as ``{"images": v,
             "tokens": t}``.
         samples: of a step, over all ranks and micro-batches; None: as many as the budgets allow.
+            With ``padded`` exactly as many, but in the last step.
         budget: the largest cost of a micro-batch: of the sum of its sizes by default. A
             :class:`sab.Budget` has a cost of its own. A dictionary has a limit for the sum of each
             column that it names. A micro-batch keeps all budgets.
@@ -431,7 +445,10 @@ class BalancedSampler(RandomAccessSampler):
             without a budget the sum of sizes.
         micro_batches: batches that each rank takes in a step (gradient accumulation).
         fill: share of the budgets that a step's samples may take; the rest stays free so that costs
-            can be balanced.
+            can be balanced. None: 0.95. Not with ``padded``.
+        padded: steps are random samples, and micro-batches are padded. ``budget``, ``cost`` and
+            ``balance`` are then costs of a padded batch; a function cannot be one of them. The
+            micro-batches of a step are sorted, the costliest of each rank first.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
@@ -446,6 +463,9 @@ class BalancedSampler(RandomAccessSampler):
     >>> sampler = sab.BalancedSampler(graphs, budget={"nodes": 9, "edges": 14}, fill=1)
     >>> all(b.total["nodes"] <= 9 and b.total["edges"] <= 14 for b in sampler.batches())
     True
+    >>> steps = sab.BalancedSampler([9, 2, 5, 1, 8, 3], samples=6, micro_batches=3, padded=True)
+    >>> [batch.padded_length for batch in steps.batches()]
+    [9.0, 5.0, 3.0]
     """
 
     def __init__(
@@ -457,7 +477,8 @@ class BalancedSampler(RandomAccessSampler):
         cost: CostLike | None = None,
         balance: BalanceLike | None = None,
         micro_batches: int = 1,
-        fill: float = 0.95,
+        fill: float | None = None,
+        padded: bool = False,
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
         rank: int = 0,
@@ -478,7 +499,8 @@ class BalancedSampler(RandomAccessSampler):
                 "given"
             )
         set_balance(options, balance, calls, source.columns)
-        options.fill = real("fill", fill, "must be above 0 and at most 1")
+        options.fill = 0 if fill is None else real("fill", fill, "must be above 0 and at most 1")
+        options.padded = flag("padded", padded)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         order = order_of(locals())
         self._construct(
@@ -498,6 +520,7 @@ class BalancedSampler(RandomAccessSampler):
                 "cost": cost,
                 "balance": balance,
                 "fill": fill,
+                "padded": padded,
                 "oversize": oversize,
                 **order,
                 "output": output,
@@ -532,8 +555,9 @@ class BalancedSampler(RandomAccessSampler):
             report.dropped,
             report.steps,
             per_column(report.totals, self._columns),
+            per_column(report.padded_totals, self._columns),
             report.fill,
-            *map(each, BalancedReport._fields[6:-1]),
+            *map(each, BalancedReport._fields[7:-1]),
             reports_of(mixture, self._handle, calls),
         ]
         return BalancedReport(*fields)

@@ -58,6 +58,7 @@ def prepare(
     eval_budget: BudgetLike | None = None,
     lengths: Callable[[Any], SizesLike] | None = None,
     weights: Literal["auto", "samples", "tokens"] | None = "auto",
+    steps: Literal["random", "bucketed"] | None = None,
     **options: Any,
 ) -> Trainer:
     """Gives a Trainer the batches of a plan, for training, evaluation and prediction.
@@ -115,6 +116,13 @@ def prepare(
             whole numbers, else samples. Of sizes with several columns, tokens are the mean of their
             weights. It is for a constant learning rate: give None beside
             :class:`LearningRateCallback`.
+        steps: with ``budget``, what a step of the optimizer is. ``"random"``: a random sample of
+            the data, of which only the division into batches goes by length, those of
+            ``BalancedSampler(padded=True)``. It learns as with shuffled batches of one size.
+            ``"bucketed"``: batches of like lengths, of a plan; it has the least padding. None:
+            random, if a step has at least 8 batches over all ranks, and no option is of buckets
+            only. A checkpoint is of one of them: give ``steps`` when training resumes with another
+            number of batches a step.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
             :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
@@ -144,7 +152,8 @@ def prepare(
         "plan": plan,
         "sampler": sampler,
     }
-    _Prepared(trainer, Training(trainer, sources, lengths, options), eval_budget, weighting)
+    training = Training(trainer, sources, lengths, steps, options)
+    _Prepared(trainer, training, eval_budget, weighting)
     return trainer
 
 

@@ -12,6 +12,7 @@ from sab._native import UnsupportedError
 from sab._pack import PackedSampler
 from sab._plan import Plan
 from sab._random_access import RandomAccessSampler
+from sab._ranks import BalancedSampler
 from sab._sampler import Sampler
 from sab._samplers import BucketSampler, PlanSampler
 from sab._sizes import SizesLike
@@ -30,6 +31,9 @@ _OF_EVALUATION = (
     "padding",
 )
 _OF_ORDER = ("balance", "costliest_first", "last_step", "mix_lengths", "seed")
+# Options that steps of random samples take.
+_OF_RANDOM_STEPS = ("balance", "cost", "last_step", "oversize", "seed")
+_FEWEST_RANDOM = 8  # micro-batches of a step, so that little of them is padding
 
 
 class Training:
@@ -37,6 +41,7 @@ class Training:
 
     Args:
         given: the arguments ``budget``, ``capacity``, ``batch_size``, ``plan`` and ``sampler``.
+        steps: the argument of ``prepare``.
         options: the other options.
     """
 
@@ -45,6 +50,7 @@ class Training:
         trainer: Any,
         given: Mapping[str, Any],
         lengths: Callable[[Any], SizesLike] | None,
+        steps: str | None,
         options: Mapping[str, Any],
     ) -> None:
         self.trainer, self.lengths, self.options = trainer, lengths, dict(options)
@@ -56,12 +62,41 @@ class Training:
         [(self.source, value)] = named.items()
         self.value: Any = value
         _check_type(self.source, value)
+        self._check_steps(steps)
+        self.steps = steps
         if self.source in ("plan", "sampler"):
             self._check_options()
         if self.source == "sampler":
             self._check_sampler()
         if self.has_rows:
             _check_rows(trainer, self._of_rows())
+
+    def _check_steps(self, steps: str | None) -> None:
+        if steps not in (None, "random", "bucketed"):
+            raise ValueError(f"steps = {steps!r}: must be 'random', 'bucketed' or None")
+        if steps == "random" and (reason := self._reason_for_buckets()) is not None:
+            raise ValueError(f"steps = 'random': {reason}")
+
+    def _reason_for_buckets(self) -> str | None:
+        """Why steps cannot be random samples; None if they can."""
+        if self.source != "budget":
+            return f"needs a budget, and {self.source} is given"
+        unknown = sorted(self.options.keys() - set(_OF_RANDOM_STEPS))
+        if unknown:
+            return f"has no {unknown[0]}, which is an option of buckets"
+        if self.options.get("oversize") == "single":
+            return "oversize must be 'error' or 'skip'"
+        costs = [self.options.get("cost"), self.options.get("balance")]
+        costs += [getattr(each, "cost", None) for each in _as_list(self.value)]
+        each_cost = [each for cost in costs for each in _as_list(cost)]
+        if any(callable(each) and not hasattr(each, "_handle") for each in each_cost):
+            return "costs must not be functions"
+        return None
+
+    def _has_random_steps(self, micro_batches: int) -> bool:
+        if self.steps is not None:
+            return self.steps == "random"
+        return micro_batches >= _FEWEST_RANDOM and self._reason_for_buckets() is None
 
     @property
     def has_rows(self) -> bool:
@@ -117,6 +152,8 @@ class Training:
             return BucketSampler(self.value, **{**order, **chosen})
         sizes = sizes_of(self.trainer.train_dataset, self.trainer, self.lengths)
         options: dict[str, Any] = {**order, **self.options, self.source: self.value}
+        if self._has_random_steps(world_size * args.gradient_accumulation_steps):
+            return BalancedSampler(sizes, padded=True, **options)
         return (PackedSampler if self.source == "capacity" else BucketSampler)(sizes, **options)
 
     def evaluation(self, eval_budget: BudgetLike | None) -> tuple[Any, dict[str, Any]]:
@@ -144,6 +181,10 @@ class Training:
         if not most:
             raise ValueError(f"eval_budget = None: must be given with this {self.source}")
         return float(max(most))
+
+
+def _as_list(given: Any) -> list[Any]:
+    return cast("list[Any]", list(given)) if isinstance(given, (list, tuple)) else [given]
 
 
 def ranks_of_all(sampler: RandomAccessSampler) -> RandomAccessSampler | None:

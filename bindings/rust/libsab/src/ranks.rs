@@ -68,11 +68,28 @@ pub struct BalancedOptions<'f>: sab_balanced_options {
 impl<'f> BalancedOptions<'f> {
     setters! {
         /// Samples of a step, over all ranks and micro-batches; fewer if a budget is reached first.
-        /// As many as fit by default.
+        /// With [`padded`](Self::padded) exactly as many, but in the last step. As many as fit by
+        /// default.
         samples(samples: u64) => samples = samples;
         /// Share of the budgets, in (0, 1], that the samples of a step may take; the rest is room
-        /// in which costs are balanced; 0.95.
+        /// in which costs are balanced; 0.95. Not with [`padded`](Self::padded).
         fill(share: f64) => fill = share;
+        /// Whether steps are random samples of the data, of which only the division into padded
+        /// micro-batches goes by length. Costs are then those of a padded batch, and no closures.
+        ///
+        /// ```
+        /// use libsab::{BalancedOptions, Layout, Sampler, SamplerOptions, Sizes};
+        ///
+        /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
+        /// let options = BalancedOptions::new().samples(100).padded(true);
+        /// let walk = SamplerOptions::new().micro_batches(8);
+        /// let mut sampler = Sampler::balanced(&Sizes::borrowed(&lengths)?, &options, &walk)?;
+        /// let report = sampler.report()?;
+        /// assert!(report.total / report.padded_total > 0.8);
+        /// assert_eq!(sampler.next_batch()?.unwrap().layout, Layout::Padded);
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        padded(is_padded: bool) => padded = is_padded.into();
     }
 
     budget_setters! {
@@ -271,6 +288,11 @@ pub struct BalancedReport {
     pub total: f64,
     /// `total` of each column.
     pub totals: PerColumn<f64>,
+    /// Sum over the micro-batches of samples times padded length, over all columns: `total` where
+    /// nothing is padded.
+    pub padded_total: f64,
+    /// `padded_total` of each column.
+    pub padded_totals: PerColumn<f64>,
     /// Share of a budget that the samples take, of the budget where it is largest; 0 without a
     /// budget.
     pub fill: f64,

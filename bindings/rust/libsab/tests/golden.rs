@@ -117,6 +117,7 @@ impl Case<'_> {
             ["budget", ..] | ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
             ["balance", "quadratic"] => options.balance(Cost::quadratic()),
             ["fill", value] => options.fill(number(value)),
+            ["padded", "1"] => options.padded(true),
             ["oversize", "skip"] => options.skip_oversize(),
             _ => panic!("{}: unknown balancing {words:?}", self.name),
         })

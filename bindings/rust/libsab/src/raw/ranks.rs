@@ -143,6 +143,8 @@ unsafe fn balance_of(report: &sys::sab_balanced_report) -> BalancedReport {
     let largest = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
     // SAFETY: the caller's promise; a number of each column.
     let totals = unsafe { per_column(report.totals, report.columns) };
+    // SAFETY: the same.
+    let padded_totals = unsafe { per_column(report.padded_totals, report.columns) };
     BalancedReport {
         samples: report.samples,
         skipped: report.skipped,
@@ -150,6 +152,8 @@ unsafe fn balance_of(report: &sys::sab_balanced_report) -> BalancedReport {
         steps: report.steps,
         total: totals.iter().sum(),
         totals,
+        padded_total: padded_totals.iter().sum(),
+        padded_totals,
         fill: report.fill,
         rank_imbalance: largest(rank),
         largest_rank_imbalance: largest(largest_rank),

@@ -1,0 +1,341 @@
+"""The memory of a training step: learned before the first batch, and guarded from then on."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import sys
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any, Callable, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sab._arguments import function
+from sab._batch import Batch
+from sab._guard import MemoryGuard
+from sab._make_plan import plan as make_plan
+from sab._memory_budget import Waiting
+from sab._model import MemoryModel
+from sab._native import DeviceMemoryError
+from sab._peaks import collect_peak
+from sab._probe import DeviceLike, Probe
+from sab._ranks import _joined
+from sab._sizes import Sizes
+from sab.torch._trace import without_trace
+
+_TRIES = 8  # plans for less memory, where the costliest batch runs out
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1, "bytes"))
+
+
+class Run(NamedTuple):
+    """How a training step is run.
+
+    Attributes:
+        step: runs a step on the data of a batch.
+        restore: what the step changes.
+        device: see :class:`sab.Probe`; None: that of the modules.
+        holds_loop: whether a loader's loop runs its steps between two batches.
+    """
+
+    step: Callable[[Any], Any]
+    restore: Sequence[Any]
+    device: DeviceLike | None = None
+    holds_loop: bool = True
+
+
+class Found(NamedTuple):
+    """What was learned."""
+
+    model: MemoryModel
+    budget: float  # bytes
+
+    def saved(self) -> dict[str, Any]:
+        """Plain values for a checkpoint."""
+        return {"model": self.model.to_bytes(), "budget": self.budget}
+
+
+class Shapes:
+    """Batches of one sample, repeated, whose padded length is near to one that is asked for."""
+
+    def __init__(self, sizes: Sizes, options: Mapping[str, Any]) -> None:
+        self.columns = sizes.columns
+        self.values = np.asarray(sizes.values(), np.float64).reshape(len(sizes), -1)
+        given = options.get("length_multiple") or 0
+        each = [given.get(name, 0) if isinstance(given, Mapping) else given for name in self.columns]
+        multiples = np.where(np.asarray(each, np.float64) > 0, each, 1e-300)
+        padded = np.ceil(self.values / multiples) * multiples
+        self.padded = np.where(np.asarray(each) > 0, padded, self.values)
+        self.least = int(options.get("min_batch_size") or 1)  # samples in a batch
+        first = self.values[:1]
+        one = first[:, 0] if len(self.columns) == 1 else dict(zip(self.columns, first.T))
+        self.like = make_plan(one, batch_size=1).costliest_batches()[0]
+
+    def _per_column(self, numbers: npt.NDArray[np.float64]) -> Any:
+        each = [int(number) if number.is_integer() else number for number in numbers.tolist()]
+        return each[0] if len(each) == 1 else dict(zip(self.columns, each))
+
+    def range(self) -> tuple[Any, Any]:
+        """The least and the greatest padded length of each column."""
+        return self._per_column(self.padded.min(0)), self._per_column(self.padded.max(0))
+
+    def degree(self) -> int:
+        """Of a model: squares need three lengths."""
+        return 2 if all(len(np.unique(column)) > 2 for column in self.padded.T) else 1
+
+    def batch(self, count: int, length: Any) -> Batch:
+        """A batch of one sample that is repeated."""
+        count = max(count, self.least)
+        given = length if isinstance(length, Mapping) else {self.columns[0]: length}
+        wanted = np.array([given[name] for name in self.columns], np.float64)
+        spans = np.maximum(np.ptp(self.padded, axis=0), 1)
+        index = int(np.argmin((np.abs(self.padded - wanted) / spans).sum(1)))
+        sizes = self.values[index]
+        return self.like._replace(
+            indices=np.full(count, index, np.int64),
+            count=count,
+            longest=self._per_column(sizes),
+            padded_length=self._per_column(self.padded[index]),
+            total=self._per_column(count * sizes),
+        )
+
+
+def _copied(sample: Any) -> Any:
+    """A sample that a collate function may change."""
+    return sample if isinstance(sample, (torch.Tensor, np.ndarray)) else copy.copy(sample)
+
+
+def data_of(loader: Any, batch: Batch, is_repeated: bool = False) -> Any:
+    """The data of a batch, as a loader gives it; of a batch of one sample that is repeated it is
+    loaded once.
+    """
+    framework = loader._framework
+    source = loader if framework is None else framework.fetching
+    if is_repeated:
+        one = batch._replace(count=1, indices=batch.indices[:1])
+        [sample], _, _ = source.dataset[one]
+        fetched = [_copied(sample) for _ in range(batch.count)], batch, None
+    else:
+        fetched = source.dataset[batch]
+    data = source.collate_fn([fetched])
+    return data if framework is None else framework.move(data)
+
+
+def _in_unit(numbers: Iterable[float], largest: float) -> list[str]:
+    unit, name = next((unit, name) for unit, name in _UNITS if largest >= unit)
+    return [*(f"{number / unit:.1f}" for number in numbers), name]
+
+
+def _over_ranks(values: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], bool]:
+    """The numbers of each rank, a row for each; and whether this is the first of them."""
+    gather, rank, _ = _joined(None, None, None, None, 300)
+    mine = np.asarray(values, np.int64)
+    rows = [np.frombuffer(each, np.int64) for each in gather(mine.tobytes())]
+    return np.stack(rows), rank == 0
+
+
+def _most_needed(needs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    rows, _ = _over_ranks(needs)
+    most: npt.NDArray[np.int64] = np.where(rows.min(0) < 0, -1, rows.max(0))
+    return most
+
+
+def _least(value: float) -> int:
+    return int(_over_ranks([int(value)])[0].min())
+
+
+def _device_of(objects: Iterable[Any]) -> Any:
+    """The device of the modules among the objects."""
+    modules = [each for each in objects if isinstance(each, torch.nn.Module)]
+    parameters: Iterable[Any] = (each for module in modules for each in module.parameters())
+    device = next((each.device for each in parameters), None)
+    if device is None or device.type == "cpu":
+        where = "no module is in restore" if device is None else "the model is on the CPU"
+        raise ValueError(
+            f"budget = 'memory': {where}, so there is no memory of a device to measure; train on a "
+            "GPU, or give device= a sab.Probe, such as sab.Probe('cpu', total_bytes=8 << 30)"
+        )
+    return device
+
+
+class Memory:
+    """Makes the plan of a sampler by the memory of its training step, and guards the steps."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.found: Found | None = None
+        self.guard: MemoryGuard | None = None
+        self._probe: Probe | None = None
+        self._free = 0
+        self._shape: Any = None  # of the batch whose step is measured
+
+    def probe(self) -> Probe:
+        """The probe of the device."""
+        if self._probe is None:
+            device = self.run.device
+            device = _device_of(self.run.restore) if device is None else device
+            self._probe = device if isinstance(device, Probe) else Probe(device)
+        return self._probe
+
+    def _measure_free(self, share: float) -> float:
+        """The bytes of a plan."""
+        free = self.probe()._available()
+        if free <= 0:
+            raise ValueError(
+                f"device = {self.probe()._device}: does not know its memory; give device= a "
+                "sab.Probe with total_bytes"
+            )
+        self._free = _least(free)
+        return float(int(share * self._free))
+
+    def plan(self, sampler: Any, loader: Any) -> None:
+        """Makes the plan of a sampler that waits for it. Learns the memory first, if that was not
+        done before.
+
+        Args:
+            sampler: made with ``budget="memory"``.
+            loader: gives the data of batches.
+        """
+        if self.found is not None:
+            sampler._take_memory(*self.found)
+            return
+        begin, waiting = time.monotonic(), cast("Waiting", sampler._waiting)
+        budget = self._measure_free(waiting.share)
+        with self._leaving_no_trace():
+            model = self._learn(waiting, loader, int(budget))
+            for _ in range(_TRIES):
+                sampler._take_memory(model, budget)
+                if self._fits(sampler, loader):
+                    break
+                sampler._waiting, budget = waiting, 0.9 * budget
+            else:
+                raise DeviceMemoryError(
+                    "budget = 'memory': the costliest batch runs out of memory, also in plans for "
+                    f"{budget / self._free:.0%} of what is free"
+                )
+        self.found = Found(model, budget)
+        self._tell(sampler, f"learned in {time.monotonic() - begin:.0f} s")
+
+    @contextlib.contextmanager
+    def _leaving_no_trace(self) -> Generator[None, None, None]:
+        with without_trace(self.run.restore):
+            yield
+        gc.collect()
+        self.probe().release_cache()
+
+    def _learn(self, waiting: Waiting, loader: Any, budget: int) -> MemoryModel:
+        shapes = Shapes(waiting.sizes, waiting.options)
+        shortest, longest = shapes.range()
+        most = waiting.options.get("max_batch_size") or len(waiting.sizes)
+
+        def work(point: tuple[int, Any]) -> tuple[int, Any]:
+            batch = shapes.batch(*point)
+            self.run.step(data_of(loader, batch, is_repeated=True))
+            return batch.count, batch.padded_length
+
+        self._check_longest(work, longest)
+        return MemoryModel._learned(
+            work,
+            self.probe(),
+            shortest=shortest,
+            longest=longest,
+            budget=budget,
+            max_count=min(int(most), len(waiting.sizes)),
+            degree=shapes.degree(),
+            agree=_most_needed,
+        )
+
+    def _check_longest(self, work: Callable[[Any], Any], longest: Any) -> None:
+        """Refuses a model that is too large for one sample of the greatest length."""
+        measured = collect_peak(work, [(1, longest)], self.probe())
+        if _least(not measured.out_of_memory) == 0:
+            free, unit = _in_unit([self._free], self._free)
+            raise DeviceMemoryError(
+                f"budget = 'memory': a training step on one sample of length {longest} runs out of "
+                f"the {free} {unit} that are free; use a smaller model or leave out such samples"
+            )
+
+    def _fits(self, sampler: Any, loader: Any) -> bool:
+        """Whether the costliest batch fits, on all ranks."""
+        try:
+            sampler.plan.verify(
+                lambda batch: self.run.step(data_of(loader, batch)), self.probe(), count=1
+            )
+        except DeviceMemoryError:
+            return _least(0) == 1
+        return _least(1) == 1
+
+    def recall(self, sampler: Any, saved: Mapping[str, Any]) -> None:
+        """Makes the plan of a sampler by what a run before has learned. The budget is that of then,
+        or less where less is free now.
+        """
+        budget = min(self._measure_free(sampler._waiting.share), float(saved["budget"]))
+        self.found = Found(MemoryModel.from_bytes(saved["model"]), budget)
+        sampler._take_memory(*self.found)
+        self._tell(sampler, "learned before")
+
+    def begin(self, sampler: Any, batch: Batch) -> None:
+        """Begins to measure the step of a batch."""
+        if self.guard is None or self.guard._kept is not sampler._handle:
+            several = len(_over_ranks([0])[0]) > 1
+            self.guard = MemoryGuard(
+                sampler, self.probe(), budget=self._free, reduce="torch" if several else None
+            )
+        self._shape = self.guard._begin(batch)
+
+    def end(self, ran_out: bool = False) -> None:
+        """Ends the step that is measured, if there is one."""
+        shape, self._shape = self._shape, None
+        if shape is not None and self.guard is not None:
+            self.guard._end(shape, ran_out)
+
+    @contextlib.contextmanager
+    def measured(self, sampler: Any, batch: Batch) -> Generator[None, None, None]:
+        """Measures what a loop does with a batch. A loop that is broken off is not measured."""
+        self.begin(sampler, batch)
+        yield
+        self.end()
+
+    def _tell(self, sampler: Any, how: str) -> None:
+        """Says in a line what was found, on the first rank."""
+        found = cast("Found", self.found)
+        _, is_first = _over_ranks([0])
+        counts = [bucket.batch_size for bucket in sampler.plan.buckets]
+        planned, free, unit = _in_unit((found.budget, self._free), self._free)
+        line = f"batches of {min(counts)} to {max(counts)} samples, {planned} of {free} {unit}"
+        if is_first:
+            print(f"{line}, {how}", file=sys.stderr, flush=True)
+
+
+def is_waiting(sampler: Any) -> bool:
+    """Whether a sampler has no plan until the memory of a step is known."""
+    return getattr(sampler, "_waiting", None) is not None
+
+
+def memory_of(
+    sampler: Any, step: Any, restore: Sequence[Any] | None, device: DeviceLike | None
+) -> Memory | None:
+    """How a loader plans by memory, of its arguments; None where the sampler has its plan."""
+    given = {"step": step, "restore": restore, "device": device}
+    named = [name for name, value in given.items() if value is not None]
+    if not is_waiting(sampler):
+        if named:
+            raise TypeError(f"{', '.join(named)}: for a sampler with budget='memory' only")
+        return None
+    function("step", step)
+    if (step is None) != (restore is None):
+        raise TypeError(
+            "step, restore: must be given together; restore is a list of what the step changes, "
+            "such as [model, optimizer]"
+        )
+    return Memory(Run(no_step if step is None else step, [*(restore or ())], device))
+
+
+def no_step(data: Any) -> None:
+    """In the place of a step that was not given, and no framework has."""
+    raise ValueError(
+        "budget = 'memory': the loader has no step to measure; give it step= and restore="
+    )

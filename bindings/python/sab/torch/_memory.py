@@ -39,12 +39,14 @@ class Run(NamedTuple):
         restore: what the step changes.
         device: see :class:`sab.Probe`; None: that of the modules.
         holds_loop: whether a loader's loop runs its steps between two batches.
+        around: a context in which the steps run, before training.
     """
 
     step: Callable[[Any], Any]
     restore: Sequence[Any]
     device: DeviceLike | None = None
     holds_loop: bool = True
+    around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
 
 
 class Found(NamedTuple):
@@ -221,7 +223,7 @@ class Memory:
 
     @contextlib.contextmanager
     def _leaving_no_trace(self) -> Generator[None, None, None]:
-        with without_trace(self.run.restore):
+        with without_trace(self.run.restore), self.run.around():
             yield
         gc.collect()
         self.probe().release_cache()

@@ -17,6 +17,7 @@ from sab._samplers import BucketSampler, PlanSampler
 from sab._sizes import SizesLike
 from sab.torch._frameworks import has_ranks
 from sab.transformers._data import sizes_of
+from sab.transformers._memory import TrainerMemory
 
 transformers: Any = importlib.import_module("transformers")
 
@@ -55,6 +56,7 @@ class Training:
             raise ValueError(f"{', '.join(given)}: exactly one of them must be given")
         [(self.source, value)] = named.items()
         self.value: Any = value
+        self.memory: TrainerMemory | None = None  # with budget="memory"
         _check_type(self.source, value)
         if self.source in ("plan", "sampler"):
             self._check_options()
@@ -130,6 +132,8 @@ class Training:
             return self._largest(), options
         if self.source == "batch_size":
             return None, {**options, "batch_size": self.value}
+        if self.memory is not None:
+            return self.memory.evaluation(), options
         return self.value, options
 
     def _largest(self) -> float:

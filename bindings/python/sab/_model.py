@@ -36,9 +36,6 @@ ModelKind = Literal["batch", "polynomial"]
 _KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
 
 LengthsLike = Union[float, Mapping[str, float]]
-Point = tuple[int, PerColumn]  # count and padded length of a batch
-# The needs of each point over all ranks, from those of this rank; -1: ran out of memory.
-Agree = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
 
 def _columns_of(shortest: LengthsLike, longest: LengthsLike) -> tuple[str, ...]:
@@ -217,36 +214,6 @@ def _set_columns(options: CData, columns: Sequence[str] | None, count: int, call
     calls.kept += [*texts, names]
 
 
-def _check_range(least: Mapping[str, float], most: Mapping[str, float]) -> None:
-    for (low, short), (high, long) in zip(least.items(), most.items()):
-        if short == long:
-            raise ValueError(
-                f"{low} = {high} = {long:g}: a model is of batches of different lengths; of one "
-                "length find_max_batch() says all"
-            )
-
-
-def _needs_of(
-    measured: Peaks, count: int, agree: Agree | None
-) -> tuple[Peaks, npt.NDArray[np.int64]]:
-    """The measurements of so many points that did not run out of memory, on any rank, and what the
-    allocator must have for each, where it says so: allocated bytes alone leave out what lies
-    between blocks.
-    """
-    needs = np.maximum(measured.peaks, measured.reserved_peaks)
-    if agree is None:
-        return measured, needs
-    of_all = np.full(count, -1, np.int64)
-    of_all[measured.items] = needs
-    of_all = agree(of_all)
-    kept = np.flatnonzero(of_all[measured.items] >= 0)
-    arrays = {name: getattr(measured, name)[kept] for name in Peaks._fields[1:-1]}
-    features = [measured.features[each] for each in kept]
-    return Peaks(features, **arrays, out_of_memory=np.flatnonzero(of_all < 0).tolist()), of_all[
-        of_all >= 0
-    ]
-
-
 class MemoryModel(Saved, kind="sab_memory_model"):
     """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes,
     cost=model, budget=bytes)``.
@@ -368,57 +335,38 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                 points`` steps, which stops by returning False or raising.
         """
 
-        def work(point: Point) -> Point:
-            step(*point)
-            return point
-
-        return cls._learned(
-            work,
-            device,
-            shortest=shortest,
-            longest=longest,
-            budget=budget,
-            max_count=max_count,
-            points=points,
-            degree=degree,
-            coverage=coverage,
-            cleanup=cleanup,
-            progress=progress,
-        )
-
-    @classmethod
-    def _learned(
-        cls,
-        work: Callable[[Point], Point],
-        device: DeviceLike,
-        *,
-        shortest: LengthsLike,
-        longest: LengthsLike,
-        budget: int | None = None,
-        max_count: int = 1 << 20,
-        points: int | None = None,
-        degree: int = 2,
-        coverage: float = 0.9,
-        cleanup: Callable[[], Any] | None = None,
-        progress: bool | Progress | None = None,
-        agree: Agree | None = None,
-    ) -> MemoryModel:
-        """As :meth:`learn`, of a step that returns the point that it ran."""
         begun = 0  # steps of the rounds before
 
         def tell(done: int, _: int) -> Any:
             return cast(Progress, report)(begun + done, 1 + 2 * cast(int, points))
 
-        def measure(where: list[Point]) -> tuple[Peaks, npt.NDArray[np.int64]]:
+        def measure(where: list[tuple[int, PerColumn]]) -> Peaks:
             nonlocal begun
+
+            def work(point: tuple[int, PerColumn]) -> tuple[int, PerColumn]:
+                step(*point)
+                return point
+
             told = tell if callable(report) else report
             measured = collect_peak(work, where, probe, cleanup=cleanup, progress=told)
             begun += len(where)
-            return _needs_of(measured, len(where), agree)
+            return measured
+
+        def needs(measured: Peaks) -> npt.NDArray[np.int64]:
+            # What the allocator must have, where it says so: allocated bytes alone leave out what
+            # lies between blocks.
+            return np.maximum(measured.peaks, measured.reserved_peaks)
 
         columns = _columns_of(shortest, longest)
         least = _of_columns("shortest", shortest, columns)
-        _check_range(least, _of_columns("longest", longest, columns))
+        for (low, short), (high, long) in zip(
+            least.items(), _of_columns("longest", longest, columns).items()
+        ):
+            if short == long:
+                raise ValueError(
+                    f"{low} = {high} = {long:g}: a model is of batches of different lengths; of "
+                    "one length find_max_batch() says all"
+                )
         if points is None:
             points = 2 * _term_count(len(columns), 2)
         names = columns if columns[0] else None
@@ -429,23 +377,30 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                     "budget = None: the device does not know its total: a budget must be given"
                 )
             # First what a framework makes once, such as the state of an optimizer.
-            if measure([(1, _per_column(list(least.values()), columns))])[0].out_of_memory:
+            if measure([(1, _per_column(list(least.values()), columns))]).out_of_memory:
                 raise DeviceMemoryError(
                     "out of memory: not enough even for a batch of one: a sample of length "
                     f"{', '.join(f'{short:g}' for short in least.values())} does not fit"
                 )
-            where = functools.partial(
-                measurement_points,
-                shortest,
-                longest,
-                max_count=max_count,
-                points=points,
-                degree=degree,
+            small = measure(
+                measurement_points(
+                    shortest, longest, max_count=max_count, points=points, degree=degree
+                )
             )
             fit = functools.partial(cls.fit, degree=degree, coverage=coverage, columns=names)
-            small, needs = measure(where())
-            large, needs = measure(where(budget=limit, cost=fit(small.features, needs)))
-        model = fit(large.features, needs)
+            first = fit(small.features, needs(small))
+            large = measure(
+                measurement_points(
+                    shortest,
+                    longest,
+                    max_count=max_count,
+                    points=points,
+                    degree=degree,
+                    budget=limit,
+                    cost=first,
+                )
+            )
+        model = fit(large.features, needs(large))
         model.measured = large
         return model
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import gc
 import sys
 import time
@@ -14,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sab._arguments import function
+from sab._arguments import brief, function
 from sab._batch import Batch
 from sab._guard import MemoryGuard
 from sab._make_plan import plan as make_plan
 from sab._memory_budget import Waiting
-from sab._model import MemoryModel
+from sab._model import MemoryModel, _term_count, measurement_points
 from sab._native import DeviceMemoryError
 from sab._peaks import collect_peak
 from sab._probe import DeviceLike, Probe
@@ -27,8 +28,9 @@ from sab._ranks import _joined
 from sab._sizes import Sizes
 from sab.torch._trace import without_trace
 
+Point = tuple[int, Any]  # count and padded length of a batch
 _TRIES = 8  # plans for less memory, where the costliest batch runs out
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1, "bytes"))
+_UNITS = ((1 << 30, "GiB", 1), (1 << 20, "MiB", 1), (1, "bytes", 0))  # and their digits
 
 
 class Run(NamedTuple):
@@ -126,9 +128,21 @@ def data_of(loader: Any, batch: Batch, is_repeated: bool = False) -> Any:
     return data if framework is None else framework.move(data)
 
 
+def _points(count: int, *arguments: Any, **options: Any) -> list[Point]:
+    """So many points to measure, or as many as there are: few where batches are limited to few
+    samples.
+    """
+    while count > 0:
+        try:
+            return measurement_points(*arguments, **options, points=count)
+        except ValueError:
+            count -= 1
+    return []
+
+
 def _in_unit(numbers: Iterable[float], largest: float) -> list[str]:
-    unit, name = next((unit, name) for unit, name in _UNITS if largest >= unit)
-    return [*(f"{number / unit:.1f}" for number in numbers), name]
+    unit, name, digits = next(each for each in _UNITS if largest >= each[0])
+    return [*(f"{number / unit:.{digits}f}" for number in numbers), name]
 
 
 def _over_ranks(values: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], bool]:
@@ -139,14 +153,22 @@ def _over_ranks(values: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], bool]:
     return np.stack(rows), rank == 0
 
 
-def _most_needed(needs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    rows, _ = _over_ranks(needs)
-    most: npt.NDArray[np.int64] = np.where(rows.min(0) < 0, -1, rows.max(0))
-    return most
-
-
 def _least(value: float) -> int:
     return int(_over_ranks([int(value)])[0].min())
+
+
+@contextlib.contextmanager
+def _quick_garbage_collection() -> Generator[None, None, None]:
+    """Has collections, of which there is one after each step, leave out what is there already."""
+    is_frozen = gc.get_freeze_count() > 0  # by the caller
+    if not is_frozen:
+        gc.collect()
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if not is_frozen:
+            gc.unfreeze()
 
 
 def _device_of(objects: Iterable[Any]) -> Any:
@@ -223,42 +245,67 @@ class Memory:
 
     @contextlib.contextmanager
     def _leaving_no_trace(self) -> Generator[None, None, None]:
-        with without_trace(self.run.restore), self.run.around():
+        with _quick_garbage_collection(), without_trace(self.run.restore), self.run.around():
             yield
         gc.collect()
         self.probe().release_cache()
 
     def _learn(self, waiting: Waiting, loader: Any, budget: int) -> MemoryModel:
+        """As :meth:`MemoryModel.learn`, of the lengths that samples have and over all ranks."""
         shapes = Shapes(waiting.sizes, waiting.options)
         shortest, longest = shapes.range()
+        if shortest == longest:
+            raise ValueError(
+                f"budget = 'memory': all samples have the length {brief(longest)}; give the "
+                "batch_size that sab.find_max_batch() finds"
+            )
         most = waiting.options.get("max_batch_size") or len(waiting.sizes)
 
-        def work(point: tuple[int, Any]) -> tuple[int, Any]:
+        def work(point: Point) -> Point:
             batch = shapes.batch(*point)
             self.run.step(data_of(loader, batch, is_repeated=True))
             return batch.count, batch.padded_length
 
-        self._check_longest(work, longest)
-        return MemoryModel._learned(
-            work,
-            self.probe(),
-            shortest=shortest,
-            longest=longest,
-            budget=budget,
-            max_count=min(int(most), len(waiting.sizes)),
-            degree=shapes.degree(),
-            agree=_most_needed,
+        # First what a framework makes once, such as the state of an optimizer.
+        for length in (shortest, longest):
+            if not self._measure(work, [(1, length)])[1].size:
+                free, unit = _in_unit([self._free], self._free)
+                raise DeviceMemoryError(
+                    "budget = 'memory': a training step on one sample of length "
+                    f"{brief(length)} runs out of the {free} {unit} that are free; use a smaller "
+                    "model, or leave out such samples"
+                )
+        options: dict[str, Any] = {
+            "max_count": min(int(most), len(waiting.sizes)),
+            "degree": shapes.degree(),
+        }
+        count = 2 * _term_count(len(shapes.columns), 2)
+        fit = functools.partial(
+            MemoryModel.fit,
+            degree=options["degree"],
+            coverage=0.9,
+            columns=shapes.columns if shapes.columns[0] else None,
         )
+        small = self._measure(work, _points(count, shortest, longest, **options))
+        options.update(budget=budget, cost=fit(*small))
+        large = self._measure(work, _points(count, shortest, longest, **options))
+        if len(large[0]) < count:
+            large = small[0] + large[0], np.concatenate([small[1], large[1]])
+        return fit(*large)
 
-    def _check_longest(self, work: Callable[[Any], Any], longest: Any) -> None:
-        """Refuses a model that is too large for one sample of the greatest length."""
-        measured = collect_peak(work, [(1, longest)], self.probe())
-        if _least(not measured.out_of_memory) == 0:
-            free, unit = _in_unit([self._free], self._free)
-            raise DeviceMemoryError(
-                f"budget = 'memory': a training step on one sample of length {longest} runs out of "
-                f"the {free} {unit} that are free; use a smaller model or leave out such samples"
-            )
+    def _measure(
+        self, work: Callable[[Point], Point], points: Sequence[Point]
+    ) -> tuple[list[Point], npt.NDArray[np.int64]]:
+        """The points that did not run out of memory on any rank, and what the allocator must have
+        for them, where it says so: allocated bytes alone leave out what lies between blocks.
+        """
+        measured = collect_peak(work, points, self.probe())
+        needs = np.full(len(points), -1, np.int64)
+        needs[measured.items] = np.maximum(measured.peaks, measured.reserved_peaks)
+        rows, _ = _over_ranks(needs)
+        needs = np.where(rows.min(0) < 0, -1, rows.max(0))
+        features = zip(measured.items, measured.features)
+        return [each for item, each in features if needs[item] >= 0], needs[needs >= 0]
 
     def _fits(self, sampler: Any, loader: Any) -> bool:
         """Whether the costliest batch fits, on all ranks."""

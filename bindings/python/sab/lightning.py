@@ -236,13 +236,12 @@ def measure_steps(trainer: Any, loaders: list[TrainerLoader]) -> None:
         raise ValueError(
             f"budget = 'memory': needs one training loader of libsab: there are {len(loaders)}"
         )
-    [loader], strategy = measured, trainer.strategy
+    [loader] = measured
     memory = cast("Memory", loader._memory)
     scaler = getattr(trainer.precision_plugin, "scaler", None)
-    changed = [strategy.model, trainer.lightning_module, *trainer.optimizers, scaler]
-    device = strategy.root_device if memory.run.device is None else memory.run.device
+    changed = [trainer.strategy.model, trainer.lightning_module, *trainer.optimizers, scaler]
     around = functools.partial(unseen, trainer)
-    memory.run = Run(lightning_step(trainer), changed, device, False, around)
+    memory.run = Run(lightning_step(trainer), changed, memory.run.device, False, around)
     callbacks = [each for each in trainer.callbacks if type(each) is not MemoryCallback]
     trainer.callbacks = [*callbacks, MemoryCallback(loader)]
 

@@ -227,9 +227,8 @@ class Memory:
             sampler._take_memory(*self.found)
             return
         begin, waiting = time.monotonic(), cast("Waiting", sampler._waiting)
-        budget = self._measure_free(waiting.share)
         with self._leaving_no_trace():
-            model = self._learn(waiting, loader, int(budget))
+            model, budget = self._learn(waiting, loader)
             for _ in range(_TRIES):
                 sampler._take_memory(model, budget)
                 if self._fits(sampler, loader):
@@ -250,8 +249,10 @@ class Memory:
         gc.collect()
         self.probe().release_cache()
 
-    def _learn(self, waiting: Waiting, loader: Any, budget: int) -> MemoryModel:
-        """As :meth:`MemoryModel.learn`, of the lengths that samples have and over all ranks."""
+    def _learn(self, waiting: Waiting, loader: Any) -> tuple[MemoryModel, float]:
+        """As :meth:`MemoryModel.learn`, of the lengths that samples have and over all ranks. Gives
+        the bytes of a plan, too.
+        """
         shapes = Shapes(waiting.sizes, waiting.options)
         shortest, longest = shapes.range()
         if shortest == longest:
@@ -266,15 +267,8 @@ class Memory:
             self.run.step(data_of(loader, batch, is_repeated=True))
             return batch.count, batch.padded_length
 
-        # First what a framework makes once, such as the state of an optimizer.
-        for length in (shortest, longest):
-            if not self._measure(work, [(1, length)])[1].size:
-                free, unit = _in_unit([self._free], self._free)
-                raise DeviceMemoryError(
-                    "budget = 'memory': a training step on one sample of length "
-                    f"{brief(length)} runs out of the {free} {unit} that are free; use a smaller "
-                    "model, or leave out such samples"
-                )
+        self._run_once(work, waiting.share, (shortest, longest))
+        budget = self._measure_free(waiting.share)  # without what libraries took for themselves
         options: dict[str, Any] = {
             "max_count": min(int(most), len(waiting.sizes)),
             "degree": shapes.degree(),
@@ -287,11 +281,25 @@ class Memory:
             columns=shapes.columns if shapes.columns[0] else None,
         )
         small = self._measure(work, _points(count, shortest, longest, **options))
-        options.update(budget=budget, cost=fit(*small))
+        options.update(budget=int(budget), cost=fit(*small))
         large = self._measure(work, _points(count, shortest, longest, **options))
         if len(large[0]) < count:
             large = small[0] + large[0], np.concatenate([small[1], large[1]])
-        return fit(*large)
+        return fit(*large), budget
+
+    def _run_once(
+        self, work: Callable[[Point], Point], share: float, lengths: Iterable[Any]
+    ) -> None:
+        """First what a framework makes once, such as the state of an optimizer."""
+        self._measure_free(share)
+        for length in lengths:
+            if not self._measure(work, [(1, length)])[1].size:
+                free, unit = _in_unit([self._free], self._free)
+                raise DeviceMemoryError(
+                    "budget = 'memory': a training step on one sample of length "
+                    f"{brief(length)} runs out of the {free} {unit} that are free; use a smaller "
+                    "model, or leave out such samples"
+                )
 
     def _measure(
         self, work: Callable[[Point], Point], points: Sequence[Point]

@@ -37,6 +37,10 @@ def _put_back(tensor: Any, image: npt.NDArray[np.uint8]) -> None:
         target.copy_(torch.from_numpy(image).view(target.dtype).reshape(target.shape))
 
 
+def _is_scaler(value: Any) -> bool:
+    return hasattr(value, "get_scale") and hasattr(value, "load_state_dict")
+
+
 class Kept:
     """The state of objects: modules, optimizers, gradient scalers and others that a step changes.
 
@@ -62,7 +66,7 @@ class Kept:
             self._see_module(value)
         elif isinstance(value, _CONTAINERS) or isinstance(value, tuple):
             self._see_container(value, with_tensors)
-        elif is_given or isinstance(value, torch.optim.Optimizer):
+        elif is_given or isinstance(value, torch.optim.Optimizer) or _is_scaler(value):
             self._seen[id(value)] = value
             self._see(getattr(value, "__dict__", {}), with_tensors=True)
 
@@ -93,6 +97,13 @@ class Kept:
         for value in values:
             self._see(value, with_tensors)
 
+    def scale_by_one(self) -> None:
+        """Has gradient scalers skip no step: an optimizer makes its state in the first one."""
+        for scaler in filter(_is_scaler, [*self._seen.values()]):
+            state = scaler.state_dict()
+            if state:  # it is enabled
+                scaler.load_state_dict({**state, "scale": 1.0})
+
     def put_back(self) -> None:
         """Gives the objects the state that they had."""
         for container, before in self._containers:
@@ -120,20 +131,10 @@ def _set_random_state(state: Any) -> None:
 @contextlib.contextmanager
 def without_trace(objects: Iterable[Any]) -> Generator[None, None, None]:
     """Puts the objects and the random generators of Python, numpy and torch back at the end."""
-    given = list(objects)
-    state, kept = _random_state(), Kept(given)
+    state, kept = _random_state(), Kept(objects)
     try:
-        for each in given:
-            _scale_by_one(each)
+        kept.scale_by_one()
         yield
     finally:
         kept.put_back()
         _set_random_state(state)
-
-
-def _scale_by_one(scaler: Any) -> None:
-    """Has a gradient scaler skip no step: an optimizer makes its state in the first one."""
-    if hasattr(scaler, "get_scale") and hasattr(scaler, "load_state_dict"):
-        state = scaler.state_dict()
-        if state:  # it is enabled
-            scaler.load_state_dict({**state, "scale": 1.0})

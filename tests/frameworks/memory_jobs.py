@@ -1,4 +1,4 @@
-"""Training with budget="memory" in processes of their own: memory_jobs.py JOB FOLDER RANK RANKS PORT.
+"""Training with budget="memory" in processes: memory_jobs.py JOB FOLDER RANK RANKS PORT.
 
 Each process has an emulated device of its own, of rank 1 a smaller one. It writes what it did to
 FOLDER/RANK.json.

@@ -3,8 +3,6 @@ emulated devices.
 """
 
 import json
-import os
-import pathlib
 import re
 import socket
 import subprocess
@@ -119,9 +117,7 @@ class Seen(transformers.TrainerCallback):
 
 def make_trainer(folder, device, budget="memory", **options):
     given = {
-        name: options.pop(name)
-        for name in ("cost", "eval_budget", "optimizers")
-        if name in options
+        name: options.pop(name) for name in ("cost", "eval_budget", "optimizers") if name in options
     }
     optimizers = given.pop("optimizers", (None, None))
     arguments = transformers.TrainingArguments(

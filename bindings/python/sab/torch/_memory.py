@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import gc
+import math
 import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sab._arguments import brief, function
+from sab._arguments import function
 from sab._batch import Batch
 from sab._guard import MemoryGuard
 from sab._make_plan import plan as make_plan
@@ -62,24 +63,29 @@ class Found(NamedTuple):
         return {"model": self.model.to_bytes(), "budget": self.budget}
 
 
+def _of_column(given: Any, name: str, default: float = math.nan) -> float:
+    """The number of a column, of a number for all of them or a dictionary."""
+    number = cast("Any", given).get(name, default) if isinstance(given, Mapping) else given
+    return float(number)
+
+
 class Shapes:
     """Batches of one sample, repeated, whose padded length is near to one that is asked for."""
 
     def __init__(self, sizes: Sizes, options: Mapping[str, Any]) -> None:
         self.columns = sizes.columns
         self.values = np.asarray(sizes.values(), np.float64).reshape(len(sizes), -1)
-        given = options.get("length_multiple") or 0
-        each = [given.get(name, 0) if isinstance(given, Mapping) else given for name in self.columns]
-        multiples = np.where(np.asarray(each, np.float64) > 0, each, 1e-300)
-        padded = np.ceil(self.values / multiples) * multiples
-        self.padded = np.where(np.asarray(each) > 0, padded, self.values)
+        given: Any = options.get("length_multiple") or 0
+        each = np.array([_of_column(given, name, 0.0) for name in self.columns])
+        rounded = np.ceil(self.values / np.where(each > 0, each, 1)) * each
+        self.padded = np.where(each > 0, rounded, self.values)
         self.least = int(options.get("min_batch_size") or 1)  # samples in a batch
-        first = self.values[:1]
-        one = first[:, 0] if len(self.columns) == 1 else dict(zip(self.columns, first.T))
+        one: Any = self.values[:1]
+        one = one[:, 0] if len(self.columns) == 1 else dict(zip(self.columns, one.T))
         self.like = make_plan(one, batch_size=1).costliest_batches()[0]
 
     def _per_column(self, numbers: npt.NDArray[np.float64]) -> Any:
-        each = [int(number) if number.is_integer() else number for number in numbers.tolist()]
+        each = numbers.tolist()
         return each[0] if len(each) == 1 else dict(zip(self.columns, each))
 
     def range(self) -> tuple[Any, Any]:
@@ -88,13 +94,13 @@ class Shapes:
 
     def degree(self) -> int:
         """Of a model: squares need three lengths."""
-        return 2 if all(len(np.unique(column)) > 2 for column in self.padded.T) else 1
+        columns = cast("list[npt.NDArray[np.float64]]", [*self.padded.T])
+        return 2 if all(len(np.unique(column)) > 2 for column in columns) else 1
 
     def batch(self, count: int, length: Any) -> Batch:
         """A batch of one sample that is repeated."""
         count = max(count, self.least)
-        given = length if isinstance(length, Mapping) else {self.columns[0]: length}
-        wanted = np.array([given[name] for name in self.columns], np.float64)
+        wanted = np.array([_of_column(length, name) for name in self.columns])
         spans = np.maximum(np.ptp(self.padded, axis=0), 1)
         index = int(np.argmin((np.abs(self.padded - wanted) / spans).sum(1)))
         sizes = self.values[index]
@@ -109,7 +115,8 @@ class Shapes:
 
 def _copied(sample: Any) -> Any:
     """A sample that a collate function may change."""
-    return sample if isinstance(sample, (torch.Tensor, np.ndarray)) else copy.copy(sample)
+    is_plain = isinstance(sample, (torch.Tensor, np.ndarray))
+    return cast("Any", sample) if is_plain else copy.copy(sample)
 
 
 def data_of(loader: Any, batch: Batch, is_repeated: bool = False) -> Any:
@@ -138,6 +145,12 @@ def _points(count: int, *arguments: Any, **options: Any) -> list[Point]:
         except ValueError:
             count -= 1
     return []
+
+
+def _text(length: Any) -> str:
+    """Of one length, or of a dictionary of them."""
+    named = cast("Mapping[str, float]", length if isinstance(length, Mapping) else {"": length})
+    return ", ".join(f"{name} {number:g}".strip() for name, number in named.items())
 
 
 def _in_unit(numbers: Iterable[float], largest: float) -> list[str]:
@@ -257,7 +270,7 @@ class Memory:
         shortest, longest = shapes.range()
         if shortest == longest:
             raise ValueError(
-                f"budget = 'memory': all samples have the length {brief(longest)}; give the "
+                f"budget = 'memory': all samples have the length {_text(longest)}; give the "
                 "batch_size that sab.find_max_batch() finds"
             )
         most = waiting.options.get("max_batch_size") or len(waiting.sizes)
@@ -297,7 +310,7 @@ class Memory:
                 free, unit = _in_unit([self._free], self._free)
                 raise DeviceMemoryError(
                     "budget = 'memory': a training step on one sample of length "
-                    f"{brief(length)} runs out of the {free} {unit} that are free; use a smaller "
+                    f"{_text(length)} runs out of the {free} {unit} that are free; use a smaller "
                     "model, or leave out such samples"
                 )
 
@@ -317,10 +330,12 @@ class Memory:
 
     def _fits(self, sampler: Any, loader: Any) -> bool:
         """Whether the costliest batch fits, on all ranks."""
+
+        def run(batch: Batch) -> None:
+            self.run.step(data_of(loader, batch))
+
         try:
-            sampler.plan.verify(
-                lambda batch: self.run.step(data_of(loader, batch)), self.probe(), count=1
-            )
+            sampler.plan.verify(run, self.probe(), count=1)
         except DeviceMemoryError:
             return _least(0) == 1
         return _least(1) == 1

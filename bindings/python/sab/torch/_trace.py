@@ -37,6 +37,10 @@ def _put_back(tensor: Any, image: npt.NDArray[np.uint8]) -> None:
         target.copy_(torch.from_numpy(image).view(target.dtype).reshape(target.shape))
 
 
+def _values_of(container: Any) -> Iterable[Any]:
+    return cast("Any", container).values() if isinstance(container, dict) else container
+
+
 def _is_scaler(value: Any) -> bool:
     return hasattr(value, "get_scale") and hasattr(value, "load_state_dict")
 
@@ -64,7 +68,7 @@ class Kept:
                 self._see_tensor(value)
         elif isinstance(value, torch.nn.Module):
             self._see_module(value)
-        elif isinstance(value, _CONTAINERS) or isinstance(value, tuple):
+        elif isinstance(value, (*_CONTAINERS, tuple)):
             self._see_container(value, with_tensors)
         elif is_given or isinstance(value, torch.optim.Optimizer) or _is_scaler(value):
             self._seen[id(value)] = value
@@ -82,7 +86,7 @@ class Kept:
 
     def _see_module(self, module: Any) -> None:
         self._seen[id(module)] = module
-        attributes = vars(module)
+        attributes = cast("dict[str, Any]", vars(module))
         self._containers.append((attributes, dict(attributes)))
         for name, value in attributes.items():
             # Not the tensors of lists, which may be a data set that the module has.
@@ -93,8 +97,7 @@ class Kept:
         self._seen[id(container)] = container
         if not isinstance(container, tuple):
             self._containers.append((container, container.copy()))
-        values = container.values() if isinstance(container, dict) else container
-        for value in values:
+        for value in _values_of(container):
             self._see(value, with_tensors)
 
     def scale_by_one(self) -> None:

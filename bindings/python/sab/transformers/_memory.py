@@ -7,7 +7,7 @@ import contextlib
 import copy
 import importlib
 from collections.abc import Generator
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from sab._cost import Budget, BudgetLike
 from sab._memory_budget import share_of
@@ -60,7 +60,7 @@ class TrainerMemory(Memory):
     @contextlib.contextmanager
     def prepared(self) -> Generator[None, None, None]:
         """Wraps the model and makes the optimizer as training does later."""
-        attributes = vars(self.trainer)
+        attributes = cast("dict[str, Any]", vars(self.trainer))
         before = dict(attributes)
         try:
             self.trainer._prepare_for_training(1, None, None)

@@ -38,7 +38,8 @@ def _put_back(tensor: Any, image: npt.NDArray[np.uint8]) -> None:
 
 
 def _values_of(container: Any) -> Iterable[Any]:
-    return cast("Any", container).values() if isinstance(container, dict) else container
+    values = cast("Any", container).values() if isinstance(container, dict) else container
+    return cast("Iterable[Any]", values)
 
 
 def _is_scaler(value: Any) -> bool:

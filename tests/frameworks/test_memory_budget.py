@@ -160,7 +160,11 @@ def sgd(model):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"gradient_accumulation_steps": 3, "max_grad_norm": 0.0}, {"optimizers": (sgd, None)}],
+    [
+        {},
+        {"gradient_accumulation_steps": 3, "max_grad_norm": 0.0, "num_train_epochs": 1},
+        {"optimizers": (sgd, None), "num_train_epochs": 1},
+    ],
     ids=["plain", "accumulation", "own optimizer"],
 )
 def test_a_trainer_trains_as_with_the_same_plan(tmp_path, capfd, options):
@@ -170,7 +174,7 @@ def test_a_trainer_trains_as_with_the_same_plan(tmp_path, capfd, options):
         trainer.train()
         memory = trainer.training_step.__self__
         assert re.search(LINE.format(r"1\.8", r"2\.0", r"in \d+ s"), capfd.readouterr().err)
-        assert memory.guard.info.steps == len(trainer.seen.batches) > 8
+        assert memory.guard.info.steps == len(trainer.seen.batches) > 4
         assert memory.guard.info.out_of_memory == 0
         # On a CPU the batches of a step that wait count, too.
         waiting = 1.02 if "gradient_accumulation_steps" in options else 1
@@ -181,11 +185,9 @@ def test_a_trainer_trains_as_with_the_same_plan(tmp_path, capfd, options):
     plain.train()
     assert plain.seen.at_start == trainer.seen.at_start
     assert plain.seen.batches == trainer.seen.batches
-    assert digest(plain.model, torch.get_rng_state()) is not None
     assert digest(plain.model) == digest(trainer.model)
     assert plain.state.global_step == trainer.state.global_step
-    half = len(trainer.seen.batches) // 2
-    assert samples(trainer.seen.batches[:half]) == samples(trainer.seen.batches[half:]) == ALL
+    assert samples(trainer.seen.batches) == sorted(ALL * options.get("num_train_epochs", 2))
     assert keys <= set(vars(trainer))
 
 
@@ -306,7 +308,11 @@ def fit(folder, module, data, checkpoint=None, callbacks=(), **options):
 
 @pytest.mark.parametrize(
     ("automatic", "options"),
-    [(True, {}), (False, {}), (True, {"accumulate_grad_batches": 2, "gradient_clip_val": 0.5})],
+    [
+        (True, {}),
+        (False, {"max_epochs": 1}),
+        (True, {"accumulate_grad_batches": 2, "gradient_clip_val": 0.5, "max_epochs": 1}),
+    ],
     ids=["automatic", "manual", "accumulation"],
 )
 def test_lightning_trains_as_with_the_same_plan(tmp_path, capfd, automatic, options):
@@ -317,7 +323,7 @@ def test_lightning_trains_as_with_the_same_plan(tmp_path, capfd, automatic, opti
         assert re.search(LINE.format(r"1\.8", r"2\.0", r"in \d+ s"), capfd.readouterr().err)
         loader = trainer.train_dataloader.loader
         guard, plan = loader._memory.guard, loader.source.plan
-        assert guard.info.steps == len(module.batches) > 8
+        assert guard.info.steps == len(module.batches) > 4
         assert guard.info.out_of_memory == guard.info.lowered == 0
         assert guard.info.peak <= plan.budget == int(0.9 * 2 * MIB)
         assert module.steps == len(module.batches)  # an attribute that steps count in

@@ -79,8 +79,11 @@ class Kept:
         self._seen[id(tensor)] = tensor
         gradient = tensor.grad if tensor.is_leaf else None
         # Steps cannot write to tensors whose elements share memory.
-        shares = any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape))
-        image = None if shares or tensor.is_meta else _bytes_of(tensor)
+        is_plain = tensor.layout is torch.strided and not tensor.is_meta
+        is_plain = is_plain and all(
+            step > 0 or size < 2 for step, size in zip(tensor.stride(), tensor.shape)
+        )
+        image = _bytes_of(tensor) if is_plain else None
         self._tensors.append((tensor, image, gradient))
         if gradient is not None:
             self._see(gradient, with_tensors=True)

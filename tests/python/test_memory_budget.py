@@ -428,3 +428,61 @@ def test_a_model_too_large_for_one_sample():
 def test_one_length_is_refused():
     with pytest.raises(ValueError, match=r"all samples have the length 5; .*find_max_batch"):
         len(loader_on(Pretend(60_000), sizes=[5] * 10, data=[torch.ones(5)] * 10))
+
+
+# Warm-up
+
+
+def test_a_warm_up_runs_each_shape_once_largest_first():
+    training = Training()
+    sampler = sab.BucketSampler(SIZES, 300, max_shapes=6, seed=3)
+    loader = sab.torch.DataLoader(DATA, sampler, collate_fn=sab.torch.PadCollate())
+    walk = iter(loader)
+    next(walk)
+    shapes, before, place = [], training.state(), loader.position
+
+    def step(data):
+        shapes.append(tuple(data.shape))
+        training.step(data)
+
+    restore = [training.model, training.optimizer, training.extra]
+    count = sab.torch.warm_up(loader, step, restore=restore)
+    assert training.state() == before and loader.position == place
+    areas = [count * length for count, length in shapes]
+    assert areas == sorted(areas, reverse=True)
+    assert len(set(shapes)) == count == len(shapes) <= 6
+    seen = {(batch.count, batch.longest) for batch in sampler.batches()}
+    assert {count for count, _ in seen} == {count for count, _ in shapes}
+    given = []
+    assert sab.torch.warm_up(sampler.plan, given.append, restore=[]) == count
+    assert [each.padded_total for each in given] == sorted(
+        (each.padded_total for each in given), reverse=True
+    )
+
+
+def test_a_warm_up_that_fails_leaves_no_trace():
+    training = Training()
+    before = training.state()
+
+    def step(data):
+        training.step(data)
+        raise KeyError("no such word")
+
+    loader = sab.torch.DataLoader(
+        DATA, sab.BucketSampler(SIZES, 300), collate_fn=sab.torch.PadCollate()
+    )
+    with pytest.raises(KeyError):
+        restore = [training.model, training.optimizer, training.extra]
+        sab.torch.warm_up(loader, step, restore=restore)
+    assert training.state() == before
+    with pytest.raises(TypeError, match="source is a list: must be a"):
+        sab.torch.warm_up([1], step, restore=[])
+    with pytest.raises(TypeError, match="step"):
+        sab.torch.warm_up(loader, None, restore=[])
+
+
+def test_a_warm_up_of_samples_with_several_sizes():
+    sizes = {"source": SIZES, "target": SIZES[::-1].copy()}
+    plan = sab.plan(sizes, 600, max_shapes=9)
+    given = []
+    assert sab.torch.warm_up(plan, given.append, restore=[]) == len(given) <= 9

@@ -343,8 +343,9 @@ class DataModuleMixin:
     It counts the batches whose step has ended, so that a batch whose step failed comes again. A
     later run goes on there, with any number of ranks.
 
-    With a sampler of ``budget="memory"``, the loader learns the memory of the trainer's own training
-    step before the first batch, and measures each step. There must be one training loader then.
+    With a sampler of ``budget="memory"``, the loader learns the memory of the trainer's own
+    training step before the first batch, and measures each step. There must be one training loader
+    then.
 
     A data module with a ``state_dict`` or ``load_state_dict`` of its own calls that of ``super()``.
     In steps, ``self.trainer.train_dataloader`` has the attributes of the loader, such as

@@ -342,6 +342,14 @@ def test_two_lengths_are_enough():
     assert 0.9 * 53_000 < 40 * max(padded(loader.source.batches())) <= 53_000
 
 
+def test_no_step_has_more_samples_than_a_batch_may_have():
+    for options in ({"max_batch_size": 3}, {"batch_size": 3}):
+        device = Pretend(60_000)
+        loader = loader_on(device, **options)
+        assert max(batch.count for batch in loader.source.batches()) == 3
+        assert max(count for count, _ in device.shapes) == 3
+
+
 def test_min_batch_size_is_the_fewest_samples_of_a_step():
     device = Pretend(60_000)
     assert len(loader_on(device, min_batch_size=2)) > 0

@@ -51,7 +51,7 @@ class PlanSampler(RandomAccessSampler):
         return super()._facts() if self._waiting is None else [("budget", "memory")]
 
     def _waits(
-        self, sizes: Plan | SizesLike, budget: BudgetLike | None, options: dict[str, Any]
+        self, sizes: Plan | SizesLike, budget: BudgetLike | str | None, options: dict[str, Any]
     ) -> bool:
         """Whether the budget is that of memory, which is not known yet."""
         share = share_of(budget)
@@ -177,7 +177,7 @@ class BucketSampler(PlanSampler):
     def __init__(
         self,
         plan: Plan | SizesLike,
-        budget: BudgetLike | None = None,
+        budget: BudgetLike | str | None = None,
         *,
         seed: int = 0,
         rank: int = 0,
@@ -203,7 +203,7 @@ class BucketSampler(PlanSampler):
         sampler_options(order)  # refuses wrong ones before a plan is made
         if self._waits(plan, budget, {**order, "output": output, **options}):
             return
-        skipped = self._take_plan(plan, budget, options)
+        skipped = self._take_plan(plan, cast("BudgetLike | None", budget), options)
         calls = Calls()
         walk = sampler_options(order, calls, self._plan.columns)
         self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk, calls=calls)

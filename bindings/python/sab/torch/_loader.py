@@ -233,7 +233,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if processes == 1 or self._framework is not None or self._has_checked_ranks:
             return
         self._has_checked_ranks = True
-        if ranks_of(self.source)[1] == 1:
+        if ranks_of(self._source)[1] == 1:
             warnings.warn(
                 f"world_size = 1: the sampler has no ranks, so each of the {processes} processes "
                 "of the group gets all samples; give it rank and world_size, those of sab.ranks()",

@@ -273,7 +273,8 @@ class Memory:
                 f"budget = 'memory': all samples have the length {_text(longest)}; give the "
                 "batch_size that sab.find_max_batch() finds"
             )
-        most = waiting.options.get("max_batch_size") or len(waiting.sizes)
+        limits = [waiting.options.get(name) for name in ("batch_size", "max_batch_size")]
+        most = min(len(waiting.sizes), *(int(np.max(each)) for each in limits if each is not None))
 
         def work(point: Point) -> Point:
             batch = shapes.batch(*point)
@@ -283,7 +284,7 @@ class Memory:
         self._run_once(work, waiting.share, (shortest, longest))
         budget = self._measure_free(waiting.share)  # without what libraries took for themselves
         options: dict[str, Any] = {
-            "max_count": min(int(most), len(waiting.sizes)),
+            "max_count": most,
             "degree": shapes.degree(),
         }
         count = 2 * _term_count(len(shapes.columns), 2)

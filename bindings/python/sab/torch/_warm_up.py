@@ -71,12 +71,10 @@ def warm_up(
 
 def _first_of_each_shape(sampler: RandomAccessSampler) -> list[Batch]:
     """A batch of each shape, largest first."""
-    found: dict[Any, Batch] = {}
+    found: dict[tuple[int, str], Batch] = {}
     for position in range(len(sampler)):
         batch = sampler.batch(position)
         if batch.count:
-            length = batch.padded_length
-            lengths = tuple(length.items()) if isinstance(length, dict) else length
-            found.setdefault((batch.count, lengths), batch)
+            found.setdefault((batch.count, str(batch.padded_length)), batch)
     order = np.argsort([-batch.padded_total for batch in found.values()], kind="stable")
     return [[*found.values()][each] for each in order]

@@ -37,10 +37,7 @@ class TrainerMemory(Memory):
         self.owner, self.trainer = owner, trainer
         self.theirs = trainer.training_step
         trainer.training_step = self.training_step
-        restore = [trainer.model, trainer.state, trainer.callback_handler, _state.GradientState()]
-        restore += [trainer.accelerator, trainer.accelerator.scaler, trainer.optimizer]
-        restore.append(vars(trainer).get("_metrics"))  # of trl
-        super().__init__(Run(self.step, restore, device, False, self.prepared))
+        super().__init__(Run(self.step, [], device, False, self.prepared))
         self._begun = -1  # batches of the epoch before the step of the optimizer that is under way
         self._taken = 0  # of this step, batches whose training began
 
@@ -77,6 +74,11 @@ class TrainerMemory(Memory):
         if self.found is None and saved:
             self.recall(sampler, saved)
         else:
+            trainer = self.trainer
+            changed = [trainer.model, trainer.optimizer, trainer.state, trainer.callback_handler]
+            changed += [trainer.accelerator, _state.GradientState()]
+            changed.append(vars(trainer).get("_metrics"))  # of trl
+            self.run = self.run._replace(restore=changed)
             one = BucketSampler(sampler._waiting.sizes, batch_size=1)
             self.plan(sampler, loader_of(one))
 
@@ -111,7 +113,7 @@ class TrainerMemory(Memory):
 
 
 def memory_of(
-    owner: Any, budget: BudgetLike | None, device: DeviceLike | None
+    owner: Any, budget: BudgetLike | str | None, device: DeviceLike | None
 ) -> TrainerMemory | None:
     """How ``prepare`` plans by memory; None with another budget."""
     if share_of(budget) is None:

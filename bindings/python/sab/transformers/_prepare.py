@@ -51,7 +51,7 @@ _LOADER_OPTIONS = (
 
 def prepare(
     trainer: Trainer,
-    budget: BudgetLike | None = None,
+    budget: BudgetLike | str | None = None,
     *,
     batch_size: int | None = None,
     capacity: int | None = None,

@@ -118,6 +118,12 @@ class Device:
         """Bytes of the device; -1: not known."""
         return -1
 
+    def available(self) -> int:
+        """Bytes that this process holds or can still get; by default :meth:`total`. Less where
+        other processes use the device.
+        """
+        return self.total()
+
     def release_cache(self) -> None:
         """Gives cached blocks back to the device."""
 
@@ -205,6 +211,12 @@ class _TorchAccelerator(Device):
 
     def total(self) -> int:
         return self.total_bytes
+
+    def available(self) -> int:
+        if not hasattr(self.module, "mem_get_info"):
+            return self.total_bytes
+        free, _ = self.module.mem_get_info(self.device)
+        return min(self.total_bytes, int(free + self.module.memory_reserved(self.device)))
 
     def release_cache(self) -> None:
         self.module.empty_cache()

@@ -182,8 +182,7 @@ class MemoryGuard:
         error is recorded and raised again. Any other error is raised, too, and the step is only
         counted, since other ranks may count it.
         """
-        shape = self._shape(batch)
-        self._probe._check(lib.sab_memory_guard_begin(self._handle))
+        shape = self._begin(batch)
         try:
             yield
         except BaseException as error:
@@ -194,6 +193,11 @@ class MemoryGuard:
                 self._end(shape, ran_out)
             raise
         self._end(shape, False)
+
+    def _begin(self, batch: Batch | tuple[int, PerColumn]) -> CData:
+        shape = self._shape(batch)
+        self._probe._check(lib.sab_memory_guard_begin(self._handle))
+        return shape
 
     def _end(self, shape: CData, ran_out: bool) -> None:
         with self._sampler._changing_budget():

@@ -216,6 +216,10 @@ class Probe:
         self._check(lib.sab_probe_get_stats(self._handle, stats))
         return record_of(ProbeStats, stats)
 
+    def _available(self) -> int:
+        """Bytes that this process holds or can still get; -1: not known."""
+        return self.stats().total if self._calls is None else self._calls.device.available()
+
     def release_cache(self) -> None:
         """Gives cached blocks back to the device."""
         self._check(lib.sab_probe_release_cache(self._handle))

@@ -275,11 +275,11 @@ class RandomAccessSampler(Sampler):
     def _load_next(self, state_dict: dict[str, Any]) -> None:
         """As `load_state_dict`. After the state of a finished epoch the next one begins."""
         self.load_state_dict(state_dict)
-        epoch = self.epoch
+        epoch, loaded = self.epoch, {**state_dict, "state": self._state()}  # with lowered budgets
         if self._start()[0] != epoch:
             self.set_epoch(epoch + 1)
         else:
-            self.load_state_dict(state_dict)
+            self.load_state_dict(loaded)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return remake, (type(self), *self._made_from, self.state_dict(), self._under_way)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from sab._cost import BalanceLike, BudgetLike
-from sab._native import Calls, MismatchError, lib, warn_of_skipped
+from sab._display import Facts
+from sab._memory_budget import NotPlanned, Waiting, share_of
+from sab._model import MemoryModel
+from sab._native import Calls, CData, MismatchError, lib, warn_of_skipped
 from sab._order import LastStep, order_of, sampler_options
 from sab._plan import Plan, new_plan
 from sab._plan_options import WHY_SKIPPED, PlanOptions, check_names
@@ -26,7 +29,9 @@ _PLAN_RULE = (
 class PlanSampler(RandomAccessSampler):
     """A sampler of the batches of a plan."""
 
-    _plan: Plan
+    _plan: Plan = cast("Any", NotPlanned())
+    _handle: CData = cast("Any", NotPlanned())
+    _waiting: Waiting | None = None  # for the memory of a step to be known
     _planned_from: tuple[Sizes, BudgetLike | None, PlanOptions] | None = None  # what was given
 
     @property
@@ -37,8 +42,35 @@ class PlanSampler(RandomAccessSampler):
         return self._plan
 
     def _sample_count(self) -> int:
+        if self._waiting is not None:
+            return len(self._waiting.sizes)
         mixture = self._plan._mixture
         return self._plan.sample_count if mixture is None else len(mixture)
+
+    def _facts(self) -> Facts:
+        return super()._facts() if self._waiting is None else [("budget", "memory")]
+
+    def _waits(
+        self, sizes: Plan | SizesLike, budget: BudgetLike | str | None, options: dict[str, Any]
+    ) -> bool:
+        """Whether the budget is that of memory, which is not known yet."""
+        share = share_of(budget)
+        if share is None:
+            return False
+        if isinstance(sizes, Plan):
+            raise TypeError("budget: must not be given with a plan, which is made already")
+        if options.pop("cost", None) is not None:
+            raise ValueError(f"cost: must not be given with budget = {budget!r}, which measures it")
+        self._waiting = Waiting(share, as_sizes(sizes, "plan", _PLAN_RULE), options)
+        self._made_from = (self._waiting.sizes, budget), options
+        return True
+
+    def _take_memory(self, model: MemoryModel, budget: float) -> None:
+        """Makes the plan of a sampler that waits for it."""
+        waiting = cast("Waiting", self._waiting)
+        make = cast("Callable[..., None]", type(self).__init__)
+        make(self, waiting.sizes, budget, cost=model, **waiting.options)
+        self._waiting = None
 
     def _take_plan(
         self, plan: Plan | SizesLike, budget: BudgetLike | None, options: PlanOptions
@@ -112,7 +144,10 @@ class BucketSampler(PlanSampler):
     Args:
         plan: a :class:`sab.Plan`; or sizes, anything that :class:`sab.Sizes` takes, of which a plan
             is made (:attr:`plan`).
-        budget: with sizes: as for :func:`sab.plan`. Its other options may be given by name.
+        budget: with sizes: as for :func:`sab.plan`. Its other options may be given by name. Or
+            ``"memory"``: as much as fits the memory of the device; then a loader or trainer makes
+            the plan when training begins, by steps that it runs (docs/guide/memory.md).
+            ``"memory:0.8"`` is for another share than 0.9 of what is free.
         seed: of the order; the same on all ranks.
         rank, world_size: this rank among the ranks. All take the same number of steps, of nearly
             equal cost, without communication.
@@ -142,7 +177,7 @@ class BucketSampler(PlanSampler):
     def __init__(
         self,
         plan: Plan | SizesLike,
-        budget: BudgetLike | None = None,
+        budget: BudgetLike | str | None = None,
         *,
         seed: int = 0,
         rank: int = 0,
@@ -157,7 +192,10 @@ class BucketSampler(PlanSampler):
     ) -> None:
         order = order_of(locals())
         sampler_options(order)  # refuses wrong ones before a plan is made
-        skipped = self._take_plan(plan, budget, options)
+        waiting = {**order, "balance": balance, "output": output, **options}
+        if self._waits(plan, budget, waiting):
+            return
+        skipped = self._take_plan(plan, cast("BudgetLike | None", budget), options)
         calls = Calls()
         walk = sampler_options(order, balance, calls, self._plan.columns)
         self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk, calls=calls)

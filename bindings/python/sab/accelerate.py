@@ -95,6 +95,10 @@ class Preparation:
         self.fetching = copy.copy(loader)  # with the attributes that the loader had
         self._device = device
 
+    def move(self, batch: Any) -> Any:
+        """The batch on the device."""
+        return _utils.send_to_device(batch, self._device)
+
     def walk(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches on the device. ``accumulate`` and ``gather_for_metrics`` find the loader."""
         gradient_state = _state.GradientState()
@@ -106,7 +110,7 @@ class Preparation:
         try:
             for batch in batches:
                 loader.end_of_dataloader = loader.position == len(loader)
-                yield _utils.send_to_device(batch, self._device)
+                yield self.move(batch)
         finally:
             if is_inner:  # a pass within another one, which goes on
                 loader.end_of_dataloader = before
@@ -158,7 +162,7 @@ def prepare(loader: DataLoader) -> DataLoader:
     state = _state.AcceleratorState()
     shared = _sharing(getattr(state, "ds_device_mesh", None) or state.device_mesh)
     take_ranks(loader, state.process_index // shared, state.num_processes // shared, "accelerate")
-    random_access(loader.source, "accelerate")
+    random_access(loader._source, "accelerate")
     loader._framework = Preparation(loader, state.device)
     batches = Batches(loader)
     # torch refuses to set some of these, and accelerate reads the last two.

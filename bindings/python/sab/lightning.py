@@ -4,18 +4,22 @@ memory and metrics. Works with the packages ``lightning`` and ``pytorch_lightnin
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import copy
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, cast
 
+from sab._devices import is_out_of_memory
 from sab._guard import MemoryGuard
 from sab._learning_rate import ScalingRule
 from sab._random_access import RandomAccessSampler
 from sab.torch._frameworks import Epochs, take_ranks
 from sab.torch._learning_rate import LearningRateScaler
 from sab.torch._loader import DataLoader
+from sab.torch._memory import Memory, Run
 
 if TYPE_CHECKING:
     from sab._metrics import Meter
@@ -151,6 +155,97 @@ def training_loaders(trainer: Any) -> list[TrainerLoader]:
     return [each for each in flattened if isinstance(each, TrainerLoader)]
 
 
+def lightning_step(trainer: Any) -> Callable[[Any], None]:
+    """A training step of a trainer, with that of its optimizer."""
+    loop = trainer.fit_loop.epoch_loop
+    # With several batches a step, the gradients of those before are there.
+    index = int(trainer.accumulate_grad_batches > 1)
+
+    def step(data: Any) -> None:
+        module, strategy = trainer.lightning_module, trainer.strategy
+        if not trainer.optimizers:
+            raise ValueError(
+                "budget = 'memory': configure_optimizers reads the number of batches, such as "
+                "trainer.estimated_stepping_batches, before there is an optimizer whose memory can "
+                "be measured; compute the number of steps otherwise"
+            )
+        batch = trainer.precision_plugin.convert_input(data)
+        batch = module._on_before_batch_transfer(batch, dataloader_idx=0)
+        batch = strategy.batch_to_device(batch, dataloader_idx=0)
+        loop._results.batch, loop._results.batch_size = batch, None
+        arguments = loop._build_kwargs(collections.OrderedDict(), batch, index)
+        if module.automatic_optimization:
+            loop.automatic_optimization.run(trainer.optimizers[0], index, arguments)
+        else:
+            loop.manual_optimization.run(arguments)
+
+    return step
+
+
+@contextlib.contextmanager
+def unseen(trainer: Any) -> Generator[None, None, None]:
+    """Leaves out callbacks, loggers and the counts of steps, as Lightning's tuner does."""
+    loop = trainer.fit_loop.epoch_loop
+    callbacks, loggers, results = trainer.callbacks, trainer.loggers, loop._results
+    automatic, manual = loop.automatic_optimization, loop.manual_optimization
+    counts = automatic.optim_progress, manual.optim_step_progress
+    try:
+        trainer.callbacks, trainer.loggers = [], []
+        loop._results = type(results)(training=True)
+        automatic.optim_progress, manual.optim_step_progress = copy.deepcopy(counts)
+        yield
+    finally:
+        trainer.callbacks, trainer.loggers, loop._results = callbacks, loggers, results
+        automatic.optim_progress, manual.optim_step_progress = counts
+
+
+class MemoryCallback(Callback):  # type: ignore[misc]
+    """Measures the steps on a loader whose plan was made by memory."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+
+    @property
+    def state_key(self) -> str:
+        return "sab.lightning.MemoryCallback"
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        memory: Any = self._loader._memory
+        memory.begin(self._loader.source, self._loader.batch)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        memory: Any = self._loader._memory
+        memory.end()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        memory: Any = self._loader._memory
+        if is_out_of_memory(exception):
+            memory.end(ran_out=True)
+
+
+def measure_steps(trainer: Any, loaders: list[TrainerLoader]) -> None:
+    """Has the loader with ``budget="memory"`` measure the trainer's own step."""
+    measured = [each.loader for each in loaders if each.loader._memory is not None]
+    if not measured:
+        return
+    if len(loaders) > 1:
+        raise ValueError(
+            f"budget = 'memory': needs one training loader of libsab: there are {len(loaders)}"
+        )
+    [loader] = measured
+    memory = cast("Memory", loader._memory)
+    scaler = getattr(trainer.precision_plugin, "scaler", None)
+    changed = [trainer.strategy.model, trainer.lightning_module, *trainer.optimizers, scaler]
+    around = functools.partial(unseen, trainer)
+    memory.run = Run(lightning_step(trainer), changed, memory.run.device, False, around)
+    callbacks = [each for each in trainer.callbacks if type(each) is not MemoryCallback]
+    trainer.callbacks = [*callbacks, MemoryCallback(loader)]
+
+
 class Estimates:
     """For the class of a trainer that goes on after a checkpoint."""
 
@@ -222,6 +317,7 @@ def taking_over(hook: Callable[..., Any], trains: bool) -> Callable[..., Any]:
 
         loaders = replaced(hook(self, *arguments, **options), replace)
         if found:
+            measure_steps(self.trainer, found)
             self._go_on(found)
         return loaders
 
@@ -246,6 +342,10 @@ class DataModuleMixin:
     A checkpoint of Lightning has the place of the training loaders, in the middle of an epoch, too.
     It counts the batches whose step has ended, so that a batch whose step failed comes again. A
     later run goes on there, with any number of ranks.
+
+    With a sampler of ``budget="memory"``, the loader learns the memory of the trainer's own
+    training step before the first batch, and measures each step. There must be one training loader
+    then.
 
     A data module with a ``state_dict`` or ``load_state_dict`` of its own calls that of ``super()``.
     In steps, ``self.trainer.train_dataloader`` has the attributes of the loader, such as

@@ -1,6 +1,6 @@
 """libsab for torch: a loader for the samplers, functions that make tensors of batches, datasets of
-streams, optimizers whose step updates small parameters as one, and learning rates by the tokens of
-a step.
+streams, optimizers whose step updates small parameters as one, learning rates by the tokens of a
+step, and warm-up of all shapes.
 """
 
 from sab.torch._collates import PackCollate, PadCollate
@@ -9,6 +9,7 @@ from sab.torch._learning_rate import LearningRateScaler
 from sab.torch._loader import DataLoader
 from sab.torch._optimizers import fuse_optimizer, fuse_step, is_fused_optimizer
 from sab.torch._samples import Samples, Tickets, loader_options
+from sab.torch._warm_up import warm_up
 
 __all__ = [
     "DataLoader",
@@ -22,4 +23,5 @@ __all__ = [
     "fuse_step",
     "is_fused_optimizer",
     "loader_options",
+    "warm_up",
 ]

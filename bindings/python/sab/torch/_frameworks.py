@@ -29,7 +29,7 @@ class RankedEpochs(Epochs, _data.distributed.DistributedSampler):  # type: ignor
 
 def epochs_of(loader: Any) -> Epochs:
     """The attribute `sampler` of a loader. Lightning calls its `set_epoch` before each epoch."""
-    rank, world_size = ranks_of(loader.source)
+    rank, world_size = ranks_of(loader._source)
 
     def set_epoch(epoch: int) -> None:
         processes = processes_of_group()
@@ -73,5 +73,5 @@ def has_ranks(source: Any, rank: int, world_size: int, owner: str) -> bool:
 
 def take_ranks(loader: Any, rank: int, world_size: int, owner: str) -> None:
     """Gives a loader the ranks of a framework. A sampler that has ranks must have these."""
-    if not has_ranks(loader.source, rank, world_size, owner):
+    if not has_ranks(loader._source, rank, world_size, owner):
         loader.set_ranks(rank, world_size)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, cast
 
 import torch.utils.data
 
 from sab._batch import Batch, PerColumn, Step
+from sab._probe import DeviceLike
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
 from sab._walk import Walk
 from sab.torch._frameworks import epochs_of, processes_of_group, ranks_of
+from sab.torch._memory import Memory, is_waiting, memory_of
 from sab.torch._samples import Tickets, loader_options, random_access
 
 __all__ = ["DataLoader"]
@@ -62,6 +65,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             torch's ``default_collate``. In the last step of an epoch a rank may have a batch
             without samples: a function with two arguments gets an empty list, the others give
             tensors without rows.
+        step: for a sampler with ``budget="memory"``: ``step(data)`` runs a whole training step on
+            the data of a batch, as the loop does. Before the first batch, the loader runs it on
+            batches of some shapes, learns the memory that it needs, and makes the sampler's plan.
+            From then on a :class:`sab.MemoryGuard` measures what the loop does with each batch.
+            The model is part of :meth:`state_dict`, and a run that goes on does not learn it again.
+            ``docs/guide/memory.md`` has more. Not needed in Lightning.
+        restore: with ``step``: what it changes, such as ``[model, optimizer, scaler]``. These and
+            the random generators are afterwards bit for bit what they were. Copies of their
+            tensors are in host memory until then.
+        device: for ``budget="memory"``: the device to measure, as for :class:`sab.Probe`; by
+            default that of the modules in ``restore``.
         options: those of torch's ``DataLoader``: ``num_workers``, ``pin_memory``,
             ``persistent_workers``, ``multiprocessing_context`` and so on. Not ``batch_size``,
             ``shuffle``, ``sampler`` and ``drop_last``, which the sampler decides.
@@ -79,7 +93,6 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     [(2, 3), (2, 4), (2, 5)]
     """
 
-    source: Sampler
     batch_sampler: Any
 
     def __init__(
@@ -88,6 +101,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         sampler: Sampler,
         *,
         collate_fn: Callable[..., Any] | None = None,
+        step: Callable[[Any], Any] | None = None,
+        restore: Sequence[Any] | None = None,
+        device: DeviceLike | None = None,
         **options: Any,
     ) -> None:
         for name in _BY_SAMPLER:
@@ -102,13 +118,28 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if not options.get("in_order", True):
             raise ValueError("in_order = False: must be True, since a state counts batches")
         super().__init__(**loader_options(dataset, sampler, collate_fn), **options)
-        self.source = sampler
+        self._source = sampler
+        self._memory = memory_of(sampler, step, restore, device)
         self._tickets: Tickets = self.batch_sampler
         self._framework: Any = None  # that took the loader over
         self._first_length = -1  # what len() said first; -1: not called
         self._is_loaded = False  # a state was loaded, and no pass has begun since
         self._has_checked_ranks = False
         self._pass: Pass | None = None  # the one that yielded last
+
+    @property
+    def source(self) -> Sampler:
+        """The sampler. The plan of one with ``budget="memory"`` is made at the first use."""
+        self._plan_first()
+        return self._source
+
+    @source.setter
+    def source(self, source: Sampler) -> None:
+        self._source = source
+
+    def _plan_first(self) -> None:
+        if is_waiting(self._source):
+            cast("Memory", self._memory).plan(self._source, self)
 
     def _is_walking(self) -> bool:
         """Whether the place is that of a pass of this loader, and not of a later `set_epoch` or
@@ -184,6 +215,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Ignores the one that torch makes."""
 
     def __len__(self) -> int:
+        self._plan_first()
         length = super().__len__()
         if self._first_length < 0:
             self._first_length = length
@@ -225,7 +257,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if processes == 1 or self._framework is not None or self._has_checked_ranks:
             return
         self._has_checked_ranks = True
-        if ranks_of(self.source)[1] == 1:
+        if ranks_of(self._source)[1] == 1:
             warnings.warn(
                 f"world_size = 1: the sampler has no ranks, so each of the {processes} processes "
                 "of the group gets all samples; give it rank and world_size, those of sab.ranks()",
@@ -235,6 +267,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def _walk(self) -> Iterator[Any]:
         # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
         self._check_ranks()
+        self._plan_first()
         outer = self._own_pass()
         self._choose_epoch()
         self._is_loaded = False
@@ -253,7 +286,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 if own.placed != self.source._placed:  # the pass went on at another place
                     own.position, own.placed = self.source._given(), self.source._placed
                 own.has_given, self._pass = True, own
-                yield data
+                with self._measured(own):
+                    yield data
             own.has_ended, self._pass = True, own
         finally:
             own.is_open = own.walk.is_open = False
@@ -265,6 +299,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 f"the data set ended the epoch after {own.position} of {self._count()} "
                 "batches: its __getitem__ raised StopIteration"
             )
+
+    def _measured(self, own: Pass) -> contextlib.AbstractContextManager[None]:
+        """Measures the memory of the loop's step, where the plan was made by it."""
+        memory = self._memory
+        if memory is None or not memory.run.holds_loop:
+            return contextlib.nullcontext()
+        source = random_access(self.source, "budget = 'memory'")
+        return memory.measured(source, source.batch(own.position - 1))
 
     def _count(self) -> int:
         """The epoch's batches; -1 where that is not known."""
@@ -283,7 +325,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Goes on at the same place as another rank: for what learns its rank after the loader was
         made.
         """
-        source = random_access(self.source, "set_ranks()")
+        source = random_access(self._source, "set_ranks()")
+        if is_waiting(source):
+            self.source = self._tickets.source = source._of_rank(rank, world_size)
+            return
         epoch, position = self.epoch, self.position
         remade = source._of_rank(rank, world_size)
         if position:
@@ -305,7 +350,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         own = self._own_pass()
         if step is None and own is not None and not own.has_ended:
             step = own.position
-        return source.state_dict(step)
+        state = source.state_dict(step)
+        found = None if self._memory is None else self._memory.found
+        return state if found is None else {**state, "memory": found.saved()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continues there with the next pass; the state may be of another number of ranks.
@@ -313,8 +360,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         Raises:
             FormatError, MismatchError: as for samplers.
         """
+        if is_waiting(self._source) and "memory" in state_dict:
+            cast("Memory", self._memory).recall(self._source, state_dict["memory"])
         random_access(self.source, "load_state_dict()")._load_next(state_dict)
         self._is_loaded = True
 
     def __repr__(self) -> str:
-        return f"<sab.torch.DataLoader of {self.source!r}>"
+        return f"<sab.torch.DataLoader of {self._source!r}>"

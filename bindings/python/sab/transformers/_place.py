@@ -22,7 +22,11 @@ class PlaceInEpoch(transformers.TrainerCallback, _callbacks.ExportableState):  #
 
     def state(self) -> dict[str, Any]:
         saved: bytes = b"" if self.owner is None else self.owner.saved()
-        return {"args": {}, "attributes": {"place": base64.b64encode(saved).decode()}}
+        attributes: dict[str, Any] = {"place": base64.b64encode(saved).decode()}
+        memory = None if self.owner is None else self.owner.memory
+        if memory is not None:
+            attributes["memory"] = memory.text()
+        return {"args": {}, "attributes": attributes}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.owner is not None:
@@ -33,13 +37,20 @@ class PlaceInEpoch(transformers.TrainerCallback, _callbacks.ExportableState):  #
             state.epoch = self.owner.step_done()
 
 
-def place_in(checkpoint: str) -> bytes:
-    """The place that a checkpoint holds."""
+def attributes_in(checkpoint: str) -> dict[str, Any]:
+    """What a checkpoint holds of :class:`PlaceInEpoch`."""
     path = os.path.join(checkpoint, "trainer_state.json")
     with open(path, encoding="utf-8") as file:
         states: Any = json.load(file).get("stateful_callbacks", {})
-    place: Any = states.get(PlaceInEpoch.__name__, {}).get("attributes", {}).get("place")
+    attributes: dict[str, Any] = states.get(PlaceInEpoch.__name__, {}).get("attributes", {})
+    return attributes
+
+
+def place_in(checkpoint: str) -> bytes:
+    """The place that a checkpoint holds."""
+    place = attributes_in(checkpoint).get("place")
     if not place:
+        path = os.path.join(checkpoint, "trainer_state.json")
         raise ValueError(
             f"{path}: has no place in the epoch, since the trainer was not prepared; pass "
             "ignore_data_skip=True to begin the epoch anew"

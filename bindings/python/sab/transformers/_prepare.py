@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -15,6 +16,7 @@ import torch
 from sab._cost import BudgetLike
 from sab._make_plan import plan as make_plan
 from sab._plan import Plan
+from sab._probe import DeviceLike
 from sab._random_access import RandomAccessSampler
 from sab._samplers import SequentialSampler
 from sab._sizes import SizesLike
@@ -22,6 +24,7 @@ from sab.torch import DataLoader
 from sab.torch._samples import takes_batch
 from sab.transformers._data import Collate, StandIn, has_indices, main_input, sizes_of
 from sab.transformers._evaluation import Evaluation, counted
+from sab.transformers._memory import TrainerMemory, memory_of
 from sab.transformers._place import PlaceInEpoch, place_in
 from sab.transformers._training import Training, ranks_of_all, rows_collator
 from sab.transformers._weights import Weights
@@ -49,7 +52,7 @@ _LOADER_OPTIONS = (
 
 def prepare(
     trainer: Trainer,
-    budget: BudgetLike | None = None,
+    budget: BudgetLike | str | None = None,
     *,
     batch_size: int | None = None,
     capacity: int | None = None,
@@ -59,6 +62,7 @@ def prepare(
     lengths: Callable[[Any], SizesLike] | None = None,
     weights: Literal["auto", "samples", "tokens"] | None = "auto",
     steps: Literal["random", "bucketed"] | None = None,
+    device: DeviceLike | None = None,
     **options: Any,
 ) -> Trainer:
     """Gives a Trainer the batches of a plan, for training, evaluation and prediction.
@@ -94,7 +98,11 @@ def prepare(
     Args:
         trainer: a ``transformers.Trainer``, changed in place. Its data sets have samples by index;
             a stream to evaluate on keeps the batches of Trainer.
-        budget: as for :func:`sab.plan`: padded tokens a batch of one rank.
+        budget: as for :func:`sab.plan`: padded tokens a batch of one rank. Or ``"memory"``: as
+            many samples as the device's memory holds. Before training, the trainer's own step runs
+            on batches of some shapes, and a plan is made by the memory that it needs;
+            ``"memory:0.8"`` is for another share than 0.9 of what is free. Not with FSDP and
+            DeepSpeed. ``docs/guide/memory.md`` has more.
         batch_size: in place of ``budget``: samples a batch. With ``budget`` the most samples.
         capacity: in place of ``budget``: tokens in a row. A batch is then one row of samples laid
             end to end without padding, of :class:`sab.PackedSampler`, for causal language models.
@@ -123,6 +131,8 @@ def prepare(
             random, if a step has at least 8 batches over all ranks, and no option is of buckets
             only. A checkpoint is of one of them: give ``steps`` when training resumes with another
             number of batches a step.
+        device: with ``budget="memory"``: the device to measure, as for :class:`sab.Probe`; by
+            default that of the model.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
             :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
@@ -153,7 +163,8 @@ def prepare(
         "sampler": sampler,
     }
     training = Training(trainer, sources, lengths, steps, options)
-    _Prepared(trainer, training, eval_budget, weighting)
+    prepared = _Prepared(trainer, training, eval_budget, weighting)
+    prepared.memory = training.memory = memory_of(prepared, budget, device)
     return trainer
 
 
@@ -262,6 +273,7 @@ class _Prepared:
         self.eval_loaders: dict[int, tuple[Any, Any]] = {}
         self.eval_plans: list[tuple[Any, Plan]] = []  # of the data sets that the trainer has
         self.state = PlaceInEpoch(self)
+        self.memory: TrainerMemory | None = None  # with budget="memory"
         self.theirs: dict[str, Any] = {}
         for name in (
             "get_train_dataloader",
@@ -321,13 +333,16 @@ class _Prepared:
                 theirs = self.theirs["get_train_dataloader"]()
             with _naming("train_dataset"):
                 sampler = self.training.sampler(*self._ranks())
+                if self.memory is not None:
+                    self.memory.plan_training(sampler, partial(self._loader, theirs))
             return self._loader(theirs, sampler)
 
     def _begin(self, loader: DataLoader) -> None:
         """Trains on a loader from the place that the checkpoint has."""
         self.loader, self.epoch_length, self.walk = loader, len(loader), None
         if self.checkpoint is not None and not self.args.ignore_data_skip:
-            loader.load_state_dict({"state": place_in(self.checkpoint)})
+            saved = {} if self.memory is None else self.memory.saved_in(self.checkpoint)
+            loader.load_state_dict({"state": place_in(self.checkpoint), **saved})
         self.taken = self.done = loader.position
 
     def _eval_plan(self, dataset: Any, name: str) -> Plan:
@@ -447,6 +462,8 @@ class _Prepared:
 
     def step_done(self) -> float:
         """Counts a step of the optimizer; gives the epochs so far."""
+        if self.memory is not None:
+            self.memory.end()
         loader, (before, part) = self._trained(), self.begun
         self.done = self.taken
         return loader.epoch + part + (1 - part) * (self.done - before) / (len(loader) - before)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from sab._cost import BudgetLike
+from sab._memory_budget import share_of
 from sab._native import UnsupportedError
 from sab._pack import PackedSampler
 from sab._plan import Plan
@@ -18,6 +19,7 @@ from sab._samplers import BucketSampler, PlanSampler
 from sab._sizes import SizesLike
 from sab.torch._frameworks import has_ranks
 from sab.transformers._data import sizes_of
+from sab.transformers._memory import TrainerMemory
 
 transformers: Any = importlib.import_module("transformers")
 
@@ -61,6 +63,7 @@ class Training:
             raise ValueError(f"{', '.join(given)}: exactly one of them must be given")
         [(self.source, value)] = named.items()
         self.value: Any = value
+        self.memory: TrainerMemory | None = None  # with budget="memory"
         _check_type(self.source, value)
         self._check_steps(steps)
         self.steps = steps
@@ -81,6 +84,8 @@ class Training:
         """Why steps cannot be random samples; None if they can."""
         if self.source != "budget":
             return f"needs a budget, and {self.source} is given"
+        if share_of(self.value) is not None:
+            return f"must be 'bucketed' with budget = {self.value!r}"
         unknown = sorted(self.options.keys() - set(_OF_RANDOM_STEPS))
         if unknown:
             return f"has no {unknown[0]}, which is an option of buckets"
@@ -167,6 +172,8 @@ class Training:
             return self._largest(), options
         if self.source == "batch_size":
             return None, {**options, "batch_size": self.value}
+        if self.memory is not None:
+            return self.memory.evaluation(), options
         return self.value, options
 
     def _largest(self) -> float:

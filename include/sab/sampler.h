@@ -253,12 +253,12 @@ typedef struct sab_sampler_options {
  * the sizes of batches. Batches of nearly equal cost and like length form a micro-step. The smaller
  * last batches of buckets are placed where they change the balance of a step least.
  *
- * Epochs with odd numbers may have buckets of their own, whose borders lie in the middle of those of
- * the others. Fewer mates of an epoch then meet again in the next one. Both have the same number of
- * batches and keep the same rules. Automatic plans of one column have a second set of buckets where
- * it adds at most 0.5 % of the batches and pays for its padding; sab_plan_info.second_buckets says
- * so. None have it with `separate_by`, `max_shapes`, `min_batch_size` above 1 or `bucket_batches` 1,
- * and none of mixtures.
+ * Epochs with odd numbers may have buckets of their own, whose borders lie in the middle of those
+ * of the others. Fewer mates of an epoch then meet again in the next one. Both have the same number
+ * of batches and keep the same rules. Automatic plans of one column have a second set of buckets
+ * where it adds at most 0.5 % of the batches and pays for its padding; sab_plan_info.second_buckets
+ * says so. None have it with `separate_by`, `max_shapes`, `min_batch_size` above 1 or
+ * `bucket_batches` 1, and none of mixtures.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
@@ -285,8 +285,9 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
  *
  * Each bucket gives the batch of its longest samples. When `count` is larger than the number of
  * buckets, each gives the batch of the next longest, and so on. Of two sets of buckets they come
- * from the one with the costliest batch. No batch of any epoch costs more than the first of these. Of samples with several sizes that holds where full batches have at
- * least as many samples as there are columns.
+ * from the one with the costliest batch. No batch of any epoch costs more than the first of these.
+ * Of samples with several sizes that holds where full batches have at least as many samples as
+ * there are columns.
  *
  * @param plan     may be freed before the sampler
  * @param count    how many at most; at least 1

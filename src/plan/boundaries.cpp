@@ -233,8 +233,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint
             while (above != middles.begin() && std::prev(above)->least > left) --above;
             if (!middles.empty() && (above == middles.begin() || std::prev(above)->most < left))
                 continue;
-            const Way next{left, run,
-                           way.padded + padded_length * static_cast<double>(run * size)};
+            const Way next{left, run, way.padded + padded_length * static_cast<double>(run * size)};
             Way& known = ways[(batches + run) / step];
             if (next.left < known.left || (next.left == known.left && next.padded < known.padded))
                 known = next;
@@ -302,14 +301,16 @@ double BoundaryFinder::meet_again(const std::vector<BucketRange>& ranges,
             together += in_class * in_class * own[k];
         });
         each_common(next, first_next, range, [&](std::size_t b) {
-            double sum = common(range, next[b]) / samples, squares = 0;
+            const BucketRange both{std::max(range.begin, next[b].begin),
+                                   std::min(range.end, next[b].end), 1};
+            double sum = common(range, next[b]), squares = 0;
             std::size_t k = first_run;
             each_common(runs, k, next[b], [&](std::size_t of) {
-                const double moved = common(runs[of], range) / samples * share(runs[of], next[b]);
+                const double moved = common(runs[of], range) * share(runs[of], next[b]);
+                sum += moved - common(runs[of], both);
                 squares += moved * moved;
-                sum += moved - common(runs[of], BucketRange{std::max(range.begin, next[b].begin), std::min(range.end, next[b].end), 1}) / samples;
             });
-            together += (sum * sum - squares) / batches(next[b]);
+            together += (sum * sum - squares) / (samples * samples * batches(next[b]));
         });
         const double weight = samples * static_cast<double>(range.batch_size - 1);
         met += weight * together;

@@ -239,8 +239,8 @@ public:
     /// neither.
     void need_one_column(std::string_view caller) const;
 
-    /// The places of the order that buckets have: from the first to below the second. Samples before
-    /// and after them are skipped.
+    /// The places of the order that buckets have: from the first to below the second. Samples
+    /// before and after them are skipped.
     std::pair<uint64_t, uint64_t> places() const;
     /// Samples left out, by ascending size: at most `room` of them are written.
     std::size_t skipped(std::span<int64_t> room) const;

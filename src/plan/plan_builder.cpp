@@ -325,9 +325,9 @@ void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& ra
     const bool has_boundaries = number + 1 < boundaries_.size();
     made.buckets.push_back(bucket);
     made.lengths.insert(made.lengths.end(),
-                          {has_boundaries ? boundaries_[number] : shortest,
-                           has_boundaries ? boundaries_[number + 1] : longest, shortest, longest,
-                           batch_sizes_.padded(longest, 0), total});
+                        {has_boundaries ? boundaries_[number] : shortest,
+                         has_boundaries ? boundaries_[number + 1] : longest, shortest, longest,
+                         batch_sizes_.padded(longest, 0), total});
 }
 
 PlanBuckets PlanBuilder::buckets(const BoundaryFinder& finder,
@@ -350,8 +350,7 @@ PlanArrays PlanBuilder::make(std::string name) const {
     if (found.first.empty()) refuse_fewest(count_, options());
     static_cast<PlanBuckets&>(arrays) = buckets(own_finder, found.first, arrays.facts);
     for (const Bucket& bucket : arrays.buckets) arrays.facts.batches += bucket.batches;
-    if (!found.second.empty())
-        arrays.second = buckets(own_finder, found.second, arrays.facts);
+    if (!found.second.empty()) arrays.second = buckets(own_finder, found.second, arrays.facts);
     return arrays;
 }
 

@@ -35,13 +35,13 @@ struct BudgetRecord {
 /// when a plan is opened, the buckets and their lengths when they are needed. The sections with
 /// pages grow with the samples; of these a batch reads and verifies the pages that it needs.
 enum Section : std::size_t {
-    columns_section,         ///< ColumnRecord
-    budgets_section,         ///< BudgetRecord
-    terms_section,           ///< of the budgets: CostTerm
-    buckets_section,         ///< Bucket
-    lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
-    shared_runs_section,     ///< SharedRun
-    second_section,          ///< the same three of Plan::second(), which may be empty
+    columns_section,      ///< ColumnRecord
+    budgets_section,      ///< BudgetRecord
+    terms_section,        ///< of the budgets: CostTerm
+    buckets_section,      ///< Bucket
+    lengths_section,      ///< of the buckets, float64: the fields of BucketLengths
+    shared_runs_section,  ///< SharedRun
+    second_section,       ///< the same three of Plan::second(), which may be empty
     second_lengths_section,
     second_shared_runs_section,
     distinct_sizes_section,  ///< of the columns, float64
@@ -57,15 +57,20 @@ struct SectionKind {
     const char* name;  ///< in messages
     std::size_t item_bytes;
 };
-constexpr SectionKind section_kinds[section_count] = {
-    {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
-    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
-    {"lengths", sizeof(double)},         {"shared runs", sizeof(SharedRun)},
-    {"second buckets", sizeof(Bucket)},  {"second lengths", sizeof(double)},
-    {"second shared runs", sizeof(SharedRun)},
-    {"distinct sizes", sizeof(double)},  {"first offsets", sizeof(uint32_t)},
-    {"order", sizeof(uint32_t)},         {"codes", sizeof(uint32_t)},
-    {"page checksums", sizeof(uint64_t)}};
+constexpr SectionKind section_kinds[section_count] = {{"columns", sizeof(ColumnRecord)},
+                                                      {"budgets", sizeof(BudgetRecord)},
+                                                      {"cost terms", sizeof(CostTerm)},
+                                                      {"buckets", sizeof(Bucket)},
+                                                      {"lengths", sizeof(double)},
+                                                      {"shared runs", sizeof(SharedRun)},
+                                                      {"second buckets", sizeof(Bucket)},
+                                                      {"second lengths", sizeof(double)},
+                                                      {"second shared runs", sizeof(SharedRun)},
+                                                      {"distinct sizes", sizeof(double)},
+                                                      {"first offsets", sizeof(uint32_t)},
+                                                      {"order", sizeof(uint32_t)},
+                                                      {"codes", sizeof(uint32_t)},
+                                                      {"page checksums", sizeof(uint64_t)}};
 
 using Sections = std::array<std::span<const std::byte>, section_count>;
 
@@ -482,7 +487,8 @@ void Plan::check_all() const {
     check_sizes(refuse);
     if (!second_) return;
     second_->check_sizes(refuse);
-    if (second_->places() != places()) refuse("its second buckets do not have the samples of the first");
+    if (second_->places() != places())
+        refuse("its second buckets do not have the samples of the first");
 }
 
 /// Those of the buckets.

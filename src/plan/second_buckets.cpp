@@ -1,6 +1,7 @@
 #include "plan/second_buckets.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "plan/plan_rules.h"
 
@@ -11,8 +12,8 @@ namespace {
 uint64_t batches_of(const std::vector<BucketRange>& ranges, sab_tail tail) {
     uint64_t batches = 0;
     for (const BucketRange& range : ranges)
-        batches += tail == SAB_TAIL_DROP ? (range.end - range.begin) / range.batch_size
-                                         : range.batches();
+        batches +=
+            tail == SAB_TAIL_DROP ? (range.end - range.begin) / range.batch_size : range.batches();
     return batches;
 }
 
@@ -40,9 +41,8 @@ bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOpt
     if (extra > 0 && (!options.keeps_tail() || !options.batch_sizes.empty())) return false;
     std::vector<BucketRange*> largest;
     for (BucketRange& range : ranges) largest.push_back(&range);
-    std::ranges::stable_sort(largest, std::greater{}, [](const BucketRange* range) {
-        return range->end - range->begin;
-    });
+    std::ranges::stable_sort(largest, std::greater{},
+                             [](const BucketRange* range) { return range->end - range->begin; });
     for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {
         BucketRange cut = **each;
         const uint64_t batches = cut.batches() + 1, multiple = options.batch_size_multiple;
@@ -55,7 +55,8 @@ bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOpt
     return extra == 0;
 }
 
-/// How many buckets, from the shortest samples on, have all but a share of the pairs of batch mates.
+/// How many buckets, from the shortest samples on, have all but a share of the pairs of batch
+/// mates.
 std::size_t buckets_without(const std::vector<BucketRange>& ranges, double share) {
     const auto pairs = [](const BucketRange& range) {
         return static_cast<double>(range.end - range.begin) *
@@ -77,7 +78,7 @@ public:
           options_(options),
           lower_bound_(lower_bound),
           singles_(singles),
-          padding_(std::max(finder.waste(only).padding, 1e-300)),
+          padding_(padding_of(only)),
           meet_again_(finder.meet_again(only, only, true)),
           is_met_(overhead_of(only) <= options.padding_target),
           most_wasted_(is_met_ ? options.padding_target : 1.05 * overhead_of(only)),
@@ -108,6 +109,11 @@ private:
     double overhead_of(const std::vector<BucketRange>& ranges) const {
         return overhead(finder_.waste(ranges) + singles_, lower_bound_, !options_.budgets.empty());
     }
+    /// Hardly any counts as none.
+    double padding_of(const std::vector<BucketRange>& ranges) const {
+        const Waste waste = finder_.waste(ranges);
+        return std::max(waste.padding, 1e-4 * waste.padded);
+    }
     void add(const std::vector<BucketRange>& first, std::size_t count, uint64_t fewest) {
         const auto kept = first.begin() + static_cast<std::ptrdiff_t>(count);
         const uint64_t of_kept = batches_of({kept, first.end()}, SAB_TAIL_KEEP);
@@ -119,13 +125,11 @@ private:
         const uint64_t of_first = batches_of(first, options_.tail),
                        of_second = batches_of(sets.second, options_.tail),
                        batches = std::max(of_first, of_second);
-        if (!add_batches(sets.first, batches - of_first, options_) ||
+        if (batches > most_ || !add_batches(sets.first, batches - of_first, options_) ||
             !add_batches(sets.second, batches - of_second, options_))
             return;
-        const double loss =
-            finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
-            (finder_.waste(sets.first).padding + finder_.waste(sets.second).padding) /
-            (2 * padding_);
+        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
+                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
         if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&
             overhead_of(sets.second) <= most_wasted_)
             best_ = {std::move(sets), loss};
@@ -163,8 +167,8 @@ PlanRanges with_second_buckets(BoundaryFinder& finder, std::vector<BucketRange> 
     for (const uint64_t part : {8, 4})
         if (sets.is_met() && !sets.is_good() && fewest != UINT64_MAX &&
             fewest - fewest / part >= least)
-            sets.add(finder.by_fewest_batches(
-                fewest - fewest / part, finder.equal_buckets(fewest - fewest / part)));
+            sets.add(finder.by_fewest_batches(fewest - fewest / part,
+                                              finder.equal_buckets(fewest - fewest / part)));
     return sets.is_good() ? sets.take() : PlanRanges{std::move(only), {}};
 }
 

@@ -116,8 +116,7 @@ void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, const P
             if (bucket.begin >= run.end) break;
             bucket.distinct_begin = std::min(bucket.distinct_begin, static_cast<uint32_t>(first));
             bucket.distinct_end = std::max(bucket.distinct_end, static_cast<uint32_t>(last) + 1);
-            widen(made, filled[i], 0, 1, counts.distinct_sizes[first],
-                  counts.distinct_sizes[last]);
+            widen(made, filled[i], 0, 1, counts.distinct_sizes[first], counts.distinct_sizes[last]);
         }
     }
 }

@@ -1299,18 +1299,10 @@ static void find_sections(const unsigned char *image, size_t size, struct sectio
                               (numbers[2] + 1) * 4,
                               numbers[8] * 4,
                               8};
-    const char *const names[] = {"columns",
-                                 "budgets",
-                                 "cost terms",
-                                 "buckets",
-                                 "lengths",
-                                 "shared runs",
-                                 "second buckets",
-                                 "second lengths",
-                                 "second shared runs",
-                                 "distinct sizes",
-                                 "first offsets",
-                                 "order",
+    const char *const names[] = {"columns",        "budgets",        "cost terms",
+                                 "buckets",        "lengths",        "shared runs",
+                                 "second buckets", "second lengths", "second shared runs",
+                                 "distinct sizes", "first offsets",  "order",
                                  "page checksums"};
     size_t offset = 392;
     for (int i = 0; i < 13; offset += bytes[i++]) {

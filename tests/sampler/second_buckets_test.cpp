@@ -58,7 +58,7 @@ struct Case {
         term.coefficient = 1;
         term.count_power = 1;
         term.length_powers = &square;
-        term.length_count = 1;
+        term.column_count = 1;
         sab_cost* quadratic = nullptr;
         if (is_quadratic) ASSERT_DONE(sab_cost_terms_new(&term, 1, &quadratic));
         const Cost own(quadratic);
@@ -166,7 +166,8 @@ TEST(SecondBuckets, HaveTheSamplesAndTheBatchesOfTheFirst_AndKeepTheRules) {
             EXPECT_LE(bucket.cost, of.budget);
             EXPECT_LE(of.cost(static_cast<double>(bucket.batch_size), bucket.padded_length[0]),
                       of.budget);
-            if (of.batch_size_multiple > 1) EXPECT_EQ(bucket.batch_size % of.batch_size_multiple, 0);
+            if (of.batch_size_multiple > 1)
+                EXPECT_EQ(bucket.batch_size % of.batch_size_multiple, 0);
             if (of.max_batch_size > 0) EXPECT_LE(bucket.batch_size, of.max_batch_size);
         }
         for (const Sums& each : sums) {
@@ -176,9 +177,8 @@ TEST(SecondBuckets, HaveTheSamplesAndTheBatchesOfTheFirst_AndKeepTheRules) {
             if (of.report(0).target_met) EXPECT_LE(padding, of.target > 0 ? of.target : 0.01);
         }
         if (of.report(0).target_met)
-            EXPECT_LE(static_cast<double>(info.batches),
-                      (1 + (of.target > 0 ? of.target : 0.01)) *
-                          static_cast<double>(info.lower_bound));
+            EXPECT_LE(static_cast<double>(info.batches), (1 + (of.target > 0 ? of.target : 0.01)) *
+                                                             static_cast<double>(info.lower_bound));
         sab_bucket none = SAB_BUCKET_INIT;
         EXPECT_EQ(sab_plan_get_bucket(of.plan.get(), info.buckets + info.second_buckets, &none),
                   SAB_E_ARGUMENT);
@@ -274,8 +274,7 @@ TEST(SecondBuckets, AStateOfAnOddEpochContinuesOnOtherRanks_AlsoUnderALoweredBud
             std::size_t size = 0;
             for (uint64_t rank = 0; rank < 3; ++rank) {
                 const Sampler sampler = sampler_of(of.plan.get(), 1, rank, 3);
-                if (lowered > 0)
-                    ASSERT_DONE(sab_sampler_set_budget(sampler.get(), 0, lowered));
+                if (lowered > 0) ASSERT_DONE(sab_sampler_set_budget(sampler.get(), 0, lowered));
                 sab_batch batch = SAB_BATCH_INIT;
                 for (int i = 0; i < 40; ++i) {
                     ASSERT_DONE(sab_next_batch(sampler.get(), &batch));
@@ -325,8 +324,8 @@ TEST(SecondBuckets, AreInPlanFiles) {
         // Behind the header, a column, a budget, its terms and the first set.
         uint64_t numbers[8];  // budgets, terms, sizes, buckets, runs, shared runs, second set
         std::memcpy(numbers, image.data() + 32, sizeof numbers);
-        const std::size_t second = 392 + 72 + 16 + numbers[1] * 48 + numbers[3] * (56 + 48) +
-                                   numbers[5] * 24;
+        const std::size_t second =
+            392 + 72 + 16 + numbers[1] * 48 + numbers[3] * (56 + 48) + numbers[5] * 24;
         image[second + 3] ^= 1;
         EXPECT_EQ(sab_plan_bytes_new(image.data(), size, &read), SAB_E_FORMAT);
         EXPECT_NE(std::strstr(sab_last_error_message(), "section \"second buckets\" is damaged"),
@@ -354,9 +353,9 @@ TEST(SecondBuckets, SamplesArePlacedWhereBatchesHaveThem) {
             ASSERT_DONE(sab_plan_locate(of.plan.get(), &options, nullptr, of.lengths.data(),
                                         numbers.data(), nullptr, count, &places));
             for (std::size_t i = 0; i < count; ++i)
-                ASSERT_EQ(batches[static_cast<std::size_t>(where[i])]
-                                 [static_cast<std::size_t>(slots[i])],
-                          static_cast<int64_t>(i));
+                ASSERT_EQ(
+                    batches[static_cast<std::size_t>(where[i])][static_cast<std::size_t>(slots[i])],
+                    static_cast<int64_t>(i));
         }
     }
 }

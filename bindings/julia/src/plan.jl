@@ -131,8 +131,8 @@ end
 
 Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batches` of an epoch on one
 rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
-sizes over all columns, `budget_count`, `columns`, `second_buckets` of epochs with odd numbers (0: all
-epochs have the same buckets).
+sizes over all columns, `budget_count`, `columns`. Also `second_buckets`, the number of the buckets of
+epochs with odd numbers (0: all epochs have the same).
 """
 info(plan::Plan) = fields(facts(plan))
 facts(plan::Plan) = filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info)

@@ -610,7 +610,8 @@ pub struct Report {
     pub rank_imbalance: f64,
     /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
     pub meet_again: f64,
-    /// Mean over samples of how many others can be its batch mates in some epoch.
+    /// Mean over samples of how many others can be its batch mates in some epoch with the buckets of
+    /// this one.
     pub partners: f64,
     /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
     /// and below the size of a sample with several columns is their sum.

@@ -92,7 +92,7 @@ public:
     /// Tries a second set for this first one.
     void add(const std::vector<BucketRange>& first) {
         const uint64_t fewest = fewest_batches(first, finder_.samples());
-        if (first.size() < 2 || fewest < 4 || fewest == UINT64_MAX) return;
+        if (first.size() < 2 || fewest < 2 || fewest == UINT64_MAX) return;
         // Few samples fill a batch of long ones: other borders there cost much and change few
         // pairs. So the longest may keep their buckets.
         for (const double share : {0.0, 0.02, 0.05, 0.1, 0.2})
@@ -162,8 +162,7 @@ PlanRanges with_second_buckets(BoundaryFinder& finder, std::vector<BucketRange> 
     sets.add(only);
     // Buckets are as large as the target allows. Somewhat smaller ones leave room for a second set.
     const uint64_t fewest = fewest_batches(only, finder.samples()),
-                   least = std::max<uint64_t>(
-                       4, automatic_range(options, lower_bound, finder.samples()).fewest);
+                   least = automatic_range(options, lower_bound, finder.samples()).fewest;
     for (const uint64_t part : {8, 4})
         if (sets.is_met() && !sets.is_good() && fewest != UINT64_MAX &&
             fewest - fewest / part >= least)

@@ -184,6 +184,7 @@ typedef struct sab_plan_info {
  size_t budget_count;
  size_t columns;
  const char *const *column_names;
+ uint64_t second_buckets;
 } sab_plan_info;
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);

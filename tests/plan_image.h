@@ -12,8 +12,8 @@
 /// `hash(data, size)` is XXH3.
 template <class Hash>
 void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
-    constexpr std::size_t header_bytes = 352, first_checksum = 296, page = 4096,
-                          pages = 6;  // the first section with pages
+    constexpr std::size_t header_bytes = 392, first_checksum = 312, page = 4096,
+                          pages = 9;  // the first section with pages
     if (image.size() < header_bytes) return;
     const auto at = [&](std::size_t offset, auto number) {
         std::memcpy(&number, &image[offset], sizeof number);
@@ -24,9 +24,10 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
         std::memcpy(&image[place], &checksum, sizeof checksum);
     };
     const bool counted = std::memcmp(image.data(), "SABCPLN", 8) == 0;
-    const uint64_t columns = at(280, uint32_t{}), has_ids = at(284, uint32_t{}),
-                   samples = at(80, uint64_t{}), buckets = at(56, uint64_t{}),
-                   distinct = at(48, uint64_t{}), runs = at(64, uint64_t{});
+    const uint64_t columns = at(296, uint32_t{}), has_ids = at(300, uint32_t{}),
+                   samples = at(96, uint64_t{}), buckets = at(56, uint64_t{}),
+                   distinct = at(48, uint64_t{}), runs = at(64, uint64_t{}),
+                   second_buckets = at(80, uint64_t{});
     const bool coded = columns > 1 || has_ids != 0;
     const uint64_t offset_bytes = counted ? 8 : 4, in_order = counted ? runs : samples;
     const uint64_t items[][2] = {{columns, 72},
@@ -35,6 +36,9 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
                                  {buckets, 56},
                                  {buckets * 6 * columns, 8},
                                  {at(72, uint64_t{}), 24},
+                                 {second_buckets, 56},
+                                 {second_buckets * 6 * columns, 8},
+                                 {at(88, uint64_t{}), 24},
                                  {distinct, 8},
                                  {!coded    ? distinct + 1
                                   : counted ? runs + 1

@@ -46,7 +46,8 @@ typedef struct sab_plan sab_plan;
 /** How the boundaries between buckets are found. */
 typedef int32_t sab_bucket_rule;
 /** buckets of whole batches, as large as `padding_target` allows, with as few batches as buckets of
- *  that size can have */
+ *  that size can have. Epochs with odd numbers may have buckets of their own, see
+ *  sab_bucket_sampler_new() */
 #define SAB_BUCKETS_AUTO 0
 /** the caller's `boundaries`: [b0, b1), [b1, b2), ... */
 #define SAB_BUCKETS_BOUNDARIES 1
@@ -241,6 +242,9 @@ typedef struct sab_plan_info {
     size_t columns;
     /** one for each column; NULL: they have no names */
     const char *const *column_names;
+    /** number of the buckets of epochs with odd numbers, if these have buckets of their own;
+     *  `buckets` are then those of epochs with even numbers. 0: all epochs have the same buckets */
+    uint64_t second_buckets;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT SAB_INIT(sab_plan_info)
 
@@ -268,7 +272,8 @@ SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) 
 /** One bucket, in ascending order of size; of several columns of the cost of a sample.
  *
  * @param plan    a handle
- * @param index   below sab_plan_info.buckets
+ * @param index   below sab_plan_info.buckets. From there on, below the sum with `second_buckets`:
+ *     of epochs with odd numbers
  * @param bucket  filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
  */
@@ -402,7 +407,8 @@ typedef struct sab_plan_report {
     double rank_imbalance;
     /** share of the pairs of batch mates of this epoch that are batch mates in the next one too */
     double meet_again;
-    /** mean over samples of how many others can be its batch mates in some epoch */
+    /** mean over samples of how many others can be its batch mates in some epoch with the buckets
+     *  of this one */
     double partners;
     /** lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
      *  and below the size of a sample of several columns is their sum */

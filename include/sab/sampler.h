@@ -126,7 +126,8 @@ typedef struct sab_batch {
     const double *padded_length;
     /** sum of the sizes, one a column */
     const double *total;
-    /** index of the bucket in the plan; -1 without buckets, or in an empty batch */
+    /** index of the bucket in the plan, as of sab_plan_get_bucket(); -1 without buckets, or in an
+     *  empty batch */
     int64_t bucket;
     /** epoch of the batch */
     uint64_t epoch;
@@ -279,6 +280,13 @@ typedef struct sab_sampler_options {
  * the sizes of batches. Batches of nearly equal cost and like length form a micro-step. The smaller
  * last batches of buckets are placed where they change the balance of a step least.
  *
+ * Epochs with odd numbers may have buckets of their own, whose borders lie in the middle of those
+ * of the others. Fewer mates of an epoch then meet again in the next one. Both have the same number
+ * of batches and keep the same rules. Automatic plans of one column have a second set of buckets
+ * where it adds at most 0.5 % of the batches and pays for its padding; sab_plan_info.second_buckets
+ * says so. None have it with `separate_by`, `max_shapes`, `min_batch_size` above 1 or
+ * `bucket_batches` 1, and none of mixtures.
+ *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
  * @param sampler  the new handle; free with sab_sampler_free()
@@ -288,7 +296,7 @@ SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sample
                                           sab_sampler **sampler) SAB_NOEXCEPT;
 
 /** The plan's batches unshuffled: buckets by ascending size, samples by size, then by index. For
- * evaluation.
+ * evaluation. All epochs have the buckets of epochs with even numbers.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: one rank. `seed` and `costliest_first` must be 0
@@ -302,11 +310,11 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
 /** The `count` costliest batches that an epoch of the plan can have, costliest first. Run them once
  * before training to see that memory suffices.
  *
- * Weights are relative to the mean of these batches. Each bucket gives the batch of its longest
- * samples. When `count` is larger than the number of
- * buckets, each gives the batch of the next longest, and so on. No batch of any epoch costs more
- * than the first of these. Of samples with several sizes that holds where full batches have at
- * least as many samples as there are columns.
+ * Each bucket gives the batch of its longest samples. When `count` is larger than the number of
+ * buckets, each gives the batch of the next longest, and so on. Of two sets of buckets they come
+ * from the one with the costliest batch. No batch of any epoch costs more than the first of these.
+ * Of samples with several sizes that holds where full batches have at least as many samples as
+ * there are columns. Weights are relative to the mean of these batches.
  *
  * @param plan     may be freed before the sampler
  * @param count    how many at most; at least 1

@@ -141,8 +141,9 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
         const auto make = [&](const sab::SamplerOptions& given) {
             const auto& all = plan->of_all_epochs("sab_plan_locate");
             sab::check_sources(turns != nullptr, sources, count);
-            return turns != nullptr ? Made(new sab::MixtureLocator(all, turns, given))
-                                    : Made(new sab::BucketLocator(all, given));
+            if (turns != nullptr) return Made(new sab::MixtureLocator(all, turns, given));
+            const bool is_second = all->second() && sab::has_second_buckets(given.epoch);
+            return Made(new sab::BucketLocator(is_second ? all->second() : all, given));
         };
         // the steps of a mixture are near the dues, whatever they cost
         locate(options, sources, sizes, numbers, which, count, places, turns == nullptr, make);

@@ -39,7 +39,11 @@ std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const PlanOpti
     if (options.has_ids)
         fail(SAB_E_UNSUPPORTED, caller,
              ": options.separate_by is given: a histogram has no samples that ids separate");
-    if (histogram.turns()) return make_plan(histogram.without_sources(), options);
+    if (histogram.turns()) {
+        PlanOptions of_epoch = options;
+        of_epoch.has_one_set = true;
+        return make_plan(histogram.without_sources(), of_epoch);
+    }
     refuse_mixture(histogram, caller);
     if (histogram.columns() > 1)
         return Plan::make_boxes(points_of(histogram), options, histogram.names());

@@ -150,9 +150,32 @@ Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
     return sum;
 }
 
+/// Samples of which a bucket may leave so many.
+struct BoundaryFinder::Middle {
+    uint64_t least, most;
+};
+
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
                                                            std::vector<BucketRange> equal) {
-    const Waste limit = waste(equal);
+    std::vector<BucketRange> found = by_fewest_batches(fewest, samples(), waste(equal), {});
+    return found.empty() ? equal : found;
+}
+
+std::vector<BucketRange> BoundaryFinder::between(std::span<const BucketRange> others,
+                                                 uint64_t fewest, uint64_t most) {
+    std::vector<Middle> middles;
+    for (const BucketRange& other : others) {
+        const uint64_t quarter = (other.end - other.begin) / 4;
+        middles.push_back({other.begin + quarter - begin_, other.end - quarter - begin_});
+    }
+    return by_fewest_batches(fewest, others.back().end - begin_, Waste{0, 0, most + 1}, middles);
+}
+
+/// Of so many samples, from the shortest on. Empty if they would be no better than `limit`.
+/// `middles`: where buckets may begin, ascending; empty: anywhere.
+std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint64_t samples,
+                                                           const Waste& limit,
+                                                           const std::vector<Middle>& middles) {
     const uint64_t offsets = end_ - begin_;
     // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
     // in a bucket, or few samples in a batch, one batch more or less matters little. The bound is
@@ -161,7 +184,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
         1 << 14, std::min(offsets / 8, std::clamp<uint64_t>(offsets / 64, 1 << 17, 1 << 26)));
     uint64_t step = 1;
     while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
-    if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return equal;
+    if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return {};
     const auto rounded = [&](uint64_t batches) { return (batches + step - 1) / step * step; };
     const uint64_t few = rounded(fewest_of_longest(fewest)), many = rounded(fewest),
                    most = (limit.batches - few) / step * step;
@@ -174,7 +197,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     };
     const uint64_t unreached = offsets + 1, longest = offsets - offsets / 100;
     std::vector<Way> ways(most / step + 1, {unreached, 0, 0});
-    ways[0] = {offsets, 0, 0};
+    ways[0] = {samples, 0, 0};
     // This near to the end, a bucket may leave too few samples for another one, or must be longer.
     const uint64_t near_end = many * batch_size_at(begin_);
     const auto is_enough = [&](uint64_t left, std::size_t distinct_above) {
@@ -199,21 +222,25 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
             least_padded = all_padded;
             last = batches / step;
         }
-        const uint64_t longest_run = way.left < 2 * near_end ? 4 * many : first + many - 1,
+        // So may the first one where borders are limited.
+        const bool is_at_end = way.left < 2 * near_end || (batches == 0 && !middles.empty());
+        const uint64_t longest_run = is_at_end ? 4 * many : first + many - 1,
                        end = std::min({longest_run, room, most - batches});
+        auto above = std::ranges::upper_bound(middles, way.left, {}, &Middle::least);
         for (uint64_t run = first; run <= end; run += step) {
-            if (const uint64_t left = way.left - run * size;
-                left < near_end && (left == 0 || !is_enough(left, distinct)))
+            const uint64_t left = way.left - run * size;
+            if (left < near_end && (left == 0 || !is_enough(left, distinct))) continue;
+            while (above != middles.begin() && std::prev(above)->least > left) --above;
+            if (!middles.empty() && (above == middles.begin() || std::prev(above)->most < left))
                 continue;
-            const Way next{way.left - run * size, run,
-                           way.padded + padded_length * static_cast<double>(run * size)};
+            const Way next{left, run, way.padded + padded_length * static_cast<double>(run * size)};
             Way& known = ways[(batches + run) / step];
             if (next.left < known.left || (next.left == known.left && next.padded < known.padded))
                 known = next;
         }
     }
-    if (last == ways.size()) return equal;
     std::vector<BucketRange> ranges;
+    if (last == ways.size()) return ranges;
     for (uint64_t begin = begin_;; begin = ranges.back().end, last -= ways[last].run / step) {
         ranges.push_back(range(begin, begin_ + ways[last].left));
         if (last == 0) return ranges;
@@ -232,50 +259,61 @@ BoundaryFinder::Tried BoundaryFinder::best_with(uint64_t batches, double target,
     return found;
 }
 
-/// Two samples of a class meet in any of its buckets. Two of other classes share at most one
-/// bucket, as the buckets are ranges of the order.
+/// Two samples of a class meet in any of its buckets. Others share at most those buckets of `next`
+/// that their bucket reaches into.
 double BoundaryFinder::meet_again(const std::vector<BucketRange>& ranges,
-                                  bool are_exchanged) const {
-    struct Part {
-        std::size_t size_class;
-        double samples, share;  ///< in this bucket, and the share of the class that they are
+                                  const std::vector<BucketRange>& next, bool are_exchanged) const {
+    const auto common = [](const auto& a, const auto& b) {
+        const uint64_t begin = std::max(a.begin, b.begin), end = std::min(a.end, b.end);
+        return static_cast<double>(end - std::min(begin, end));
+    };
+    const auto each_common = [](const auto& all, std::size_t& first, const BucketRange& range,
+                                auto&& visit) {
+        while (first < all.size() && all[first].end <= range.begin) ++first;
+        for (std::size_t i = first; i < all.size() && all[i].begin < range.end; ++i) visit(i);
     };
     std::vector<uint64_t> borders;
-    for (const BucketRange& range : ranges)
+    for (const BucketRange& range : next)
         if (range.begin < range.end) borders.push_back(range.begin);
-    borders.push_back(ranges.back().end);
+    borders.push_back(next.back().end);
     std::vector<SharedRun> runs;
     if (are_exchanged) runs = runs_across(counts_, borders, padded_);
+    const auto batches = [](const BucketRange& range) {
+        return static_cast<double>(std::max<uint64_t>(1, range.batches()));
+    };
+    const auto share = [&](const SharedRun& run, const BucketRange& range) {
+        return common(run, range) / static_cast<double>(run.end - run.begin);
+    };
     std::vector<double> own(runs.size());  // chance that two of a class meet
-    std::vector<std::vector<Part>> parts(ranges.size());
-    std::size_t next = 0;
-    for (std::size_t b = 0; b < ranges.size(); ++b) {
-        const BucketRange& range = ranges[b];
-        while (next < runs.size() && runs[next].end <= range.begin) ++next;
-        for (std::size_t k = next; k < runs.size() && runs[k].begin < range.end; ++k) {
-            const auto samples = static_cast<double>(std::min(range.end, runs[k].end) -
-                                                     std::max(range.begin, runs[k].begin));
-            const double share = samples / static_cast<double>(runs[k].end - runs[k].begin);
-            own[k] += share * share / static_cast<double>(std::max<uint64_t>(1, range.batches()));
-            parts[b].push_back({k, samples, share});
-        }
-    }
+    std::size_t first_run = 0, first_next = 0;
+    for (const BucketRange& range : next)
+        each_common(runs, first_run, range, [&](std::size_t k) {
+            own[k] += share(runs[k], range) * share(runs[k], range) / batches(range);
+        });
     double met = 0, pairs = 0;
-    for (std::size_t b = 0; b < ranges.size(); ++b) {
-        const auto samples = static_cast<double>(ranges[b].end - ranges[b].begin);
+    first_run = 0;
+    for (const BucketRange& range : ranges) {
+        const auto samples = static_cast<double>(range.end - range.begin);
         if (samples == 0) continue;
-        double alone = 1, of_same = 0, of_others = 0;  // `alone`: the share of no shared class
-        for (const Part& part : parts[b]) {
-            const double in_bucket = part.samples / samples;
-            alone -= in_bucket;
-            of_same += in_bucket * in_bucket * own[part.size_class];
-            of_others -= in_bucket * part.share * in_bucket * part.share;
-        }
-        double together = alone;
-        for (const Part& part : parts[b]) together += part.samples / samples * part.share;
-        of_others += together * together;
-        const double weight = samples * static_cast<double>(ranges[b].batch_size - 1);
-        met += weight * (of_same + of_others / static_cast<double>(ranges[b].batches()));
+        double together = 0;
+        each_common(runs, first_run, range, [&](std::size_t k) {
+            const double in_class = common(runs[k], range) / samples;
+            together += in_class * in_class * own[k];
+        });
+        each_common(next, first_next, range, [&](std::size_t b) {
+            const BucketRange both{std::max(range.begin, next[b].begin),
+                                   std::min(range.end, next[b].end), 1};
+            double sum = common(range, next[b]), squares = 0;
+            std::size_t k = first_run;
+            each_common(runs, k, next[b], [&](std::size_t of) {
+                const double moved = common(runs[of], range) * share(runs[of], next[b]);
+                sum += moved - common(runs[of], both);
+                squares += moved * moved;
+            });
+            together += (sum * sum - squares) / (samples * samples * batches(next[b]));
+        });
+        const double weight = samples * static_cast<double>(range.batch_size - 1);
+        met += weight * together;
         pairs += weight;
     }
     return pairs > 0 ? met / pairs : 1;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "plan/automatic.h"
@@ -55,6 +56,10 @@ public:
     /// the solution that leaves the fewest samples is best. No bucket is large enough to be divided
     /// into two.
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest, std::vector<BucketRange> equal);
+    /// The same of the samples of `others`, which begin with the shortest, with borders in the
+    /// middle half of these and at most `most` batches. Empty if there are none.
+    std::vector<BucketRange> between(std::span<const BucketRange> others, uint64_t fewest,
+                                     uint64_t most);
 
     using Tried = Automatic<std::vector<BucketRange>>;
     using OverheadOf = std::function<double(const std::vector<BucketRange>&)>;
@@ -101,9 +106,11 @@ public:
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
     Waste waste(const std::vector<BucketRange>& ranges) const;
-    /// The expected share of the pairs of batch mates that are mates in the next epoch, too.
-    /// `are_exchanged`: samples that are padded to the same length, and lie in several buckets.
-    double meet_again(const std::vector<BucketRange>& ranges, bool are_exchanged) const;
+    /// The expected share of the pairs of batch mates that are mates in an epoch with the buckets
+    /// `next`, too. `are_exchanged`: samples that are padded to the same length, and lie in several
+    /// buckets.
+    double meet_again(const std::vector<BucketRange>& ranges, const std::vector<BucketRange>& next,
+                      bool are_exchanged) const;
     /// The samples of [begin, end) as batches of one.
     Waste waste_of_singles(uint64_t begin, uint64_t end) const;
 
@@ -114,6 +121,10 @@ public:
     std::size_t distinct_at(uint64_t offset) const { return counts_.distinct_at(offset); }
 
 private:
+    struct Middle;
+    std::vector<BucketRange> by_fewest_batches(uint64_t fewest, uint64_t samples,
+                                               const Waste& limit,
+                                               const std::vector<Middle>& middles);
     double total_before(uint64_t offset) const;
     double padded_at(uint64_t offset) {
         return padded_(counts_.distinct_sizes[distinct_at(offset)]);

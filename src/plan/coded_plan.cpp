@@ -327,7 +327,7 @@ Division divide_by_size(const CodedSamples& samples, std::size_t id_number, doub
     BoundaryFinder finder = builder.finder();
     PlanFacts own{};
     Division division;
-    const std::vector<BucketRange> ranges = builder.ranges(finder, own, division.waste);
+    const std::vector<BucketRange> ranges = builder.ranges(finder, own, division.waste).first;
     division.lower_bound = own.lower_bound;
     division.padding_target = own.padding_target;
     division.nearest_target = own.nearest_target;

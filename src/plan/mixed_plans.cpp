@@ -74,6 +74,7 @@ MixedPlans::MixedPlans(Columns sizes, PlanOptions options, std::vector<int64_t> 
       ids_(std::move(ids)),
       can_sort_(sizes_.size() == 1 && !options_.has_ids) {
     options_.check_kept_costs();
+    options_.has_one_set = true;
     refuse_oversize();
     first_ = can_sort_ ? make_first() : made_of(sizes_.choice()->samples(0)).plan;
     options_.progress = {};  // of this call

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,7 +47,7 @@ public:
 private:
     [[gnu::noinline]] void verify(std::size_t page) const;
 
-    std::string_view name_;
+    std::string name_;
     const std::byte* image_;
     std::size_t begin_, end_;
     std::size_t grid_;  ///< where the first page would begin if it were whole

@@ -30,15 +30,18 @@ void Plan::need_order(std::string_view caller) const {
              "sab_plan_locate() tells the batches of its samples");
 }
 
-std::size_t Plan::skipped(std::span<int64_t> room) const {
-    need_order("sab_plan_get_skipped");
-    // Buckets cover one range of the sorted order. Samples before and after it are skipped, unless
-    // they are in buckets of single samples.
-    uint64_t begin = order_.size(), end = 0;
+std::pair<uint64_t, uint64_t> Plan::places() const {
+    uint64_t begin = facts_.samples, end = 0;
     for (const Bucket& bucket : buckets()) {
         begin = std::min(begin, bucket.begin);
         end = std::max(end, bucket.end);
     }
+    return {begin, std::max(begin, end)};
+}
+
+std::size_t Plan::skipped(std::span<int64_t> room) const {
+    need_order("sab_plan_get_skipped");
+    const auto [begin, end] = places();
     std::size_t count = 0;
     const auto add = [&](uint64_t offset) {
         if (count < room.size()) {
@@ -50,7 +53,7 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
         ++count;
     };
     for (uint64_t offset = 0; offset < begin; ++offset) add(offset);
-    for (uint64_t offset = std::max(begin, end); offset < order_.size(); ++offset) add(offset);
+    for (uint64_t offset = end; offset < order_.size(); ++offset) add(offset);
     return count;
 }
 
@@ -68,15 +71,22 @@ static void check_any_batch(const PlanArrays& made) {
                     " of the ", fullest->batch_size, " samples of a batch");
 }
 
+void Plan::take(PlanBuckets&& made) {
+    auto known = std::make_shared<MadeOnce<PlanBuckets>>();
+    const PlanBuckets& own =
+        known->get([&] { return std::make_unique<const PlanBuckets>(std::move(made)); });
+    buckets_ = own.buckets;
+    lengths_ = own.lengths;
+    shared_runs_ = own.shared_runs;
+    known_buckets_ = std::move(known);
+}
+
 /// Takes the arrays over; they live as long as the plan.
 std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& options) {
     check_any_batch(made);
+    PlanBuckets second = std::move(made.second);
     std::shared_ptr<Plan> plan(new Plan);
-    const PlanBuckets& buckets = plan->known_buckets_.get(
-        [&] { return std::make_unique<const PlanBuckets>(static_cast<PlanBuckets&&>(made)); });
-    plan->buckets_ = buckets.buckets;
-    plan->lengths_ = buckets.lengths;
-    plan->shared_runs_ = buckets.shared_runs;
+    plan->take(static_cast<PlanBuckets&&>(made));
     const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     plan->facts_ = arrays->facts;
     plan->names_ = arrays->names;
@@ -92,7 +102,13 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& option
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
     if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(nullptr, plan->columns()), 0});
     plan->owner_ = arrays;
+    if (!second.buckets.empty()) {
+        plan->second_.reset(new Plan(*plan));
+        plan->second_->take(std::move(second));
+        plan->second_->first_number_ = plan->bucket_count();
+    }
     plan->make_head();
+    if (plan->second_) plan->second_->fingerprint_ = plan->fingerprint_;
     if (plan->facts_.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", plan->facts_.skipped, " of ", count,
             " samples: outside the boundaries or over the budget",

@@ -95,6 +95,7 @@ struct PlanBuckets {
 
 /// What keeps the arrays of a plan that was made, not opened. See Plan.
 struct PlanArrays : PlanBuckets {
+    PlanBuckets second{};  ///< of epochs with odd numbers; without buckets: all have the same
     PlanFacts facts{};
     std::vector<std::string> names{};
     HugeArray<uint32_t> order{};
@@ -103,6 +104,11 @@ struct PlanArrays : PlanBuckets {
     std::vector<uint32_t> first_offsets{}, codes{};
     std::vector<uint64_t> first_places{}, run_places{};
 };
+
+/// Whether an epoch has Plan::second(), if there is one.
+inline bool has_second_buckets(uint64_t epoch) {
+    return epoch % 2 == 1;
+}
 
 struct ColumnRecord;
 struct Points;
@@ -132,6 +138,10 @@ public:
     std::shared_ptr<const Plan> copy() const;
     /// Reads all of it. Refuses wrong checksums and content that breaks a rule.
     void check_all() const;
+
+    /// The same samples and as many batches, in the buckets of epochs with odd numbers; null: all
+    /// epochs have the same. It is a part of this plan: it has no bytes of its own.
+    std::shared_ptr<const Plan> second() const { return second_; }
 
     const PlanFacts& facts() const { return facts_; }
     std::size_t columns() const { return facts_.columns; }
@@ -189,6 +199,8 @@ public:
             fail_size();
     }
     std::size_t bucket_count() const { return buckets_.size(); }
+    /// The number by which its callers know the first of its buckets: second() counts on.
+    std::size_t first_number() const { return first_number_; }
     /// All buckets. These, their lengths and what they share are read from a mapped file, and
     /// verified, by the first call of any of these functions. It throws if they are damaged.
     std::span<const Bucket> buckets() const { return known_buckets().buckets; }
@@ -227,6 +239,9 @@ public:
     /// neither.
     void need_one_column(std::string_view caller) const;
 
+    /// The places of the order that buckets have: from the first to below the second. Samples
+    /// before and after them are skipped.
+    std::pair<uint64_t, uint64_t> places() const;
     /// Samples left out, by ascending size: at most `room` of them are written.
     std::size_t skipped(std::span<int64_t> room) const;
 
@@ -236,6 +251,7 @@ public:
 
 private:
     Plan() = default;
+    Plan(const Plan&) = default;
     static std::shared_ptr<const Plan> make_separated(Points points, const PlanOptions& options,
                                                       std::string name);
     static std::shared_ptr<const Plan> own(PlanArrays made, const PlanOptions& options);
@@ -244,6 +260,7 @@ private:
     static std::shared_ptr<const Plan> from_memory(HugeArray<std::byte> memory, std::size_t size,
                                                    std::string_view name);
     void make_head();
+    void take(PlanBuckets&& made);
     ImageParts image_parts() const;
     std::size_t pages_begin() const;
     std::vector<uint64_t> checksums_of_pages() const;
@@ -257,6 +274,7 @@ private:
     void verify_large_sections(const ImageRefusal& refuse) const;
     void check_distinct_sizes(const ImageRefusal& refuse) const;
     void check_order(const ImageRefusal& refuse) const;
+    void check_sizes(const ImageRefusal& refuse) const;
     void check_runs(const ImageRefusal& refuse) const;
     void check_shared_sizes(const ImageRefusal& refuse) const;
     const SharedRun* shared_run_at(uint64_t place) const;
@@ -276,14 +294,17 @@ private:
     std::span<const Bucket> buckets_;
     std::span<const double> lengths_;
     std::span<const SharedRun> shared_runs_;
-    MadeOnce<PlanBuckets> known_buckets_;
+    std::size_t buckets_section_ = 0;  ///< of the image, where they begin
+    std::shared_ptr<const MadeOnce<PlanBuckets>> known_buckets_;
+    std::shared_ptr<Plan> second_;
+    std::size_t first_number_ = 0;
     std::vector<uint64_t> made_checksums_;  ///< of a plan that was made
     std::span<const std::byte> page_checksums_;
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;
     std::vector<std::byte> head_;  ///< the header and the small sections, as a file has them
     std::string name_ = "plan";    ///< in messages
-    std::unique_ptr<const VerifiedPages> pages_;  ///< of a mapped file
+    std::shared_ptr<const VerifiedPages> pages_;  ///< of a mapped file
     std::shared_ptr<const void> owner_;           ///< of the arrays
 };
 

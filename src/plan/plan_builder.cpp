@@ -48,13 +48,13 @@ uint64_t hold_fewest(std::vector<BucketRange>& ranges, const PlanOptions& option
 BoundaryFinder::Tried with_exchange(BoundaryFinder& finder, BoundaryFinder::Tried found,
                                     uint64_t fewest, double target,
                                     const BoundaryFinder::OverheadOf& overhead_of) {
-    const double most = finder.meet_again(found.buckets, false);
-    if (finder.meet_again(found.buckets, true) > 0.9 * most) return found;
+    const double most = finder.meet_again(found.buckets, found.buckets, false);
+    if (finder.meet_again(found.buckets, found.buckets, true) > 0.9 * most) return found;
     for (uint64_t batches = found.fewest;;) {
         batches -= std::max<uint64_t>(1, batches / 4);
         if (batches < std::max<uint64_t>(fewest, 4)) return found;
         BoundaryFinder::Tried tried = finder.best_with(batches, target, overhead_of);
-        if (finder.meet_again(tried.buckets, true) > most) return found;
+        if (finder.meet_again(tried.buckets, tried.buckets, true) > most) return found;
         if (tried.overhead >= found.overhead) continue;
         tried.nearest = std::max(target, std::min(found.nearest, tried.overhead));
         found = std::move(tried);
@@ -259,12 +259,11 @@ std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
     return !others.empty() && saves_much ? others : ranges;
 }
 
-std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts,
-                                             Waste& waste) const {
+PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& waste) const {
     double all_batches = least_batches();
     std::size_t shapes = options().max_shapes;
     const std::vector<BucketRange> alone = singles(finder, shapes);
-    std::vector<BucketRange> ranges;
+    std::vector<BucketRange> ranges, second;
     if (!boundaries_.empty()) {
         ranges = finder.by_boundaries(boundaries_);
         for (std::size_t i = 0; i < ranges.size() && options().batch_sizes.size() > 1; ++i) {
@@ -284,7 +283,10 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
     if (is_auto && begin_ < end_) {
         if (has_singles()) waste = finder.waste_of_singles(end_, count_);
         BoundaryFinder::Tried found = automatic_ranges(finder, options(), facts.lower_bound, waste);
-        ranges = std::move(found.buckets);
+        PlanRanges sets = with_second_buckets(finder, std::move(found.buckets), options(),
+                                              facts.lower_bound, waste);
+        ranges = std::move(sets.first);
+        second = std::move(sets.second);
         const uint64_t left_out = hold_fewest(ranges, options());
         facts.skipped += left_out;
         facts.total -= finder.total(begin_, begin_ + left_out);
@@ -292,14 +294,18 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
         facts.padding_target = options().padding_target;
         facts.nearest_target = found.nearest;
     }
-    ranges.insert(ranges.end(), alone.begin(), alone.end());
-    if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});
-    return ranges;
+    const auto add_singles = [&](std::vector<BucketRange>& to) {
+        to.insert(to.end(), alone.begin(), alone.end());
+        if (has_singles() && begin_ > 0) to.push_back({0, begin_, 1});
+    };
+    add_singles(ranges);
+    if (!second.empty()) add_singles(second);
+    return {std::move(ranges), std::move(second)};
 }
 
 /// Adds the bucket of the range number `number`, and its BucketLengths.
 void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& range,
-                             std::size_t number, PlanArrays& arrays) const {
+                             std::size_t number, PlanBuckets& made) const {
     Bucket bucket{};
     double shortest = 0, longest = 0, total = 0;
     bucket.begin = range.begin;
@@ -317,12 +323,20 @@ void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& ra
     }
     // the ranges after these are of single samples
     const bool has_boundaries = number + 1 < boundaries_.size();
-    arrays.buckets.push_back(bucket);
-    arrays.lengths.insert(arrays.lengths.end(),
-                          {has_boundaries ? boundaries_[number] : shortest,
-                           has_boundaries ? boundaries_[number + 1] : longest, shortest, longest,
-                           batch_sizes_.padded(longest, 0), total});
-    arrays.facts.batches += bucket.batches;
+    made.buckets.push_back(bucket);
+    made.lengths.insert(made.lengths.end(),
+                        {has_boundaries ? boundaries_[number] : shortest,
+                         has_boundaries ? boundaries_[number + 1] : longest, shortest, longest,
+                         batch_sizes_.padded(longest, 0), total});
+}
+
+PlanBuckets PlanBuilder::buckets(const BoundaryFinder& finder,
+                                 const std::vector<BucketRange>& ranges,
+                                 const PlanFacts& facts) const {
+    PlanBuckets made;
+    for (std::size_t i = 0; i < ranges.size(); ++i) add_bucket(finder, ranges[i], i, made);
+    share_runs(counts_, batch_sizes_, facts, made);
+    return made;
 }
 
 PlanArrays PlanBuilder::make(std::string name) const {
@@ -332,10 +346,11 @@ PlanArrays PlanBuilder::make(std::string name) const {
     arrays.facts = facts(own_finder);
     arrays.names = {std::move(name)};
     Waste waste;
-    const std::vector<BucketRange> found = ranges(own_finder, arrays.facts, waste);
-    if (found.empty()) refuse_fewest(count_, options());
-    for (std::size_t i = 0; i < found.size(); ++i) add_bucket(own_finder, found[i], i, arrays);
-    share_runs(counts_, batch_sizes_, arrays);
+    const PlanRanges found = ranges(own_finder, arrays.facts, waste);
+    if (found.first.empty()) refuse_fewest(count_, options());
+    static_cast<PlanBuckets&>(arrays) = buckets(own_finder, found.first, arrays.facts);
+    for (const Bucket& bucket : arrays.buckets) arrays.facts.batches += bucket.batches;
+    if (!found.second.empty()) arrays.second = buckets(own_finder, found.second, arrays.facts);
     return arrays;
 }
 

@@ -7,6 +7,7 @@
 #include "plan/batch_sizes.h"
 #include "plan/boundaries.h"
 #include "plan/plan.h"
+#include "plan/second_buckets.h"
 
 namespace sab {
 
@@ -24,7 +25,7 @@ public:
     PlanFacts facts(const BoundaryFinder& finder) const;
     /// Divides the samples into buckets, of which there may be none. Sets the lower bound and the
     /// targets of the facts, and what automatic buckets waste.
-    std::vector<BucketRange> ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& waste) const;
+    PlanRanges ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& waste) const;
     /// The facts, the buckets and their lengths.
     PlanArrays make(std::string name) const;
 
@@ -42,8 +43,10 @@ private:
     double least_batches() const;
     std::vector<BucketRange> shaped_ranges(BoundaryFinder& finder, std::size_t shapes) const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
+    PlanBuckets buckets(const BoundaryFinder& finder, const std::vector<BucketRange>& ranges,
+                        const PlanFacts& facts) const;
     void add_bucket(const BoundaryFinder& finder, const BucketRange& range, std::size_t number,
-                    PlanArrays& arrays) const;
+                    PlanBuckets& made) const;
 
     const SizeCounts& counts_;
     const std::span<const double> distinct_;

@@ -24,7 +24,8 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
             sab_plan_info{0, facts.samples, facts.skipped, plan->impl->bucket_count(),
                           facts.batches, facts.lower_bound, plan->fingerprint(), facts.total,
                           plan->limits.data(), plan->impl->budget_count(), plan->impl->columns(),
-                          plan->names.get()},
+                          plan->names.get(),
+                          plan->impl->second() ? plan->impl->second()->bucket_count() : 0},
             info);
     });
 }
@@ -33,11 +34,13 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(bucket, "bucket");
-        const auto buckets = plan->impl->buckets();
-        sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ",
-                   buckets.size());
-        const sab::Bucket& b = buckets[index];
-        const sab::BucketLengths of = plan->impl->lengths(index);
+        const auto second = plan->impl->second();
+        const std::size_t first = plan->impl->bucket_count(),
+                          all = first + (second ? second->bucket_count() : 0);
+        sab::check(index < all, "index", index, "must be below the number of buckets, ", all);
+        const sab::Plan& own = index < first ? *plan->impl : *second;
+        const sab::Bucket& b = own.buckets()[index - own.first_number()];
+        const sab::BucketLengths of = own.lengths(index - own.first_number());
         sab::write_result(
             sab_bucket{0, of.lower.size(), of.lower.data(), of.upper.data(), of.shortest.data(),
                        of.longest.data(), of.padded_length.data(), of.total.data(), b.cost,

@@ -19,10 +19,10 @@ struct ColumnRecord {
 
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 10, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 11, "plan"};
 /// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
 constexpr ImageKind counted_image{
-    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 5, "plan of a histogram"};
+    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 6, "plan of a histogram"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -35,12 +35,15 @@ struct BudgetRecord {
 /// when a plan is opened, the buckets and their lengths when they are needed. The sections with
 /// pages grow with the samples; of these a batch reads and verifies the pages that it needs.
 enum Section : std::size_t {
-    columns_section,         ///< ColumnRecord
-    budgets_section,         ///< BudgetRecord
-    terms_section,           ///< of the budgets: CostTerm
-    buckets_section,         ///< Bucket
-    lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
-    shared_runs_section,     ///< SharedRun
+    columns_section,      ///< ColumnRecord
+    budgets_section,      ///< BudgetRecord
+    terms_section,        ///< of the budgets: CostTerm
+    buckets_section,      ///< Bucket
+    lengths_section,      ///< of the buckets, float64: the fields of BucketLengths
+    shared_runs_section,  ///< SharedRun
+    second_section,       ///< the same three of Plan::second(), which may be empty
+    second_lengths_section,
+    second_shared_runs_section,
     distinct_sizes_section,  ///< of the columns, float64
     first_offsets_section,   ///< of one column Plan::first_offsets(); or first_places()
     order_section,           ///< Plan::order() or run_places()
@@ -54,13 +57,20 @@ struct SectionKind {
     const char* name;  ///< in messages
     std::size_t item_bytes;
 };
-constexpr SectionKind section_kinds[section_count] = {
-    {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
-    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
-    {"lengths", sizeof(double)},         {"shared runs", sizeof(SharedRun)},
-    {"distinct sizes", sizeof(double)},  {"first offsets", sizeof(uint32_t)},
-    {"order", sizeof(uint32_t)},         {"codes", sizeof(uint32_t)},
-    {"page checksums", sizeof(uint64_t)}};
+constexpr SectionKind section_kinds[section_count] = {{"columns", sizeof(ColumnRecord)},
+                                                      {"budgets", sizeof(BudgetRecord)},
+                                                      {"cost terms", sizeof(CostTerm)},
+                                                      {"buckets", sizeof(Bucket)},
+                                                      {"lengths", sizeof(double)},
+                                                      {"shared runs", sizeof(SharedRun)},
+                                                      {"second buckets", sizeof(Bucket)},
+                                                      {"second lengths", sizeof(double)},
+                                                      {"second shared runs", sizeof(SharedRun)},
+                                                      {"distinct sizes", sizeof(double)},
+                                                      {"first offsets", sizeof(uint32_t)},
+                                                      {"order", sizeof(uint32_t)},
+                                                      {"codes", sizeof(uint32_t)},
+                                                      {"page checksums", sizeof(uint64_t)}};
 
 using Sections = std::array<std::span<const std::byte>, section_count>;
 
@@ -74,13 +84,15 @@ struct PlanHeader {
     uint64_t buckets;
     uint64_t runs;  ///< of a plan of a histogram that has codes
     uint64_t shared_runs;
+    uint64_t second_buckets;  ///< 0: all epochs have the same
+    uint64_t second_shared_runs;
     PlanFacts facts;
     std::array<uint64_t, first_with_pages> checksums;  ///< of the sections before it
     uint64_t checksum_of_pages;                        ///< of the section of page checksums
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 352 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
+static_assert(sizeof(PlanHeader) == 392 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
               sizeof(SharedRun) == 24 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
               sizeof(ColumnRecord) == 72);
 
@@ -126,6 +138,9 @@ Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::
                                       header.buckets,
                                       header.buckets * BucketLengths::fields * columns,
                                       header.shared_runs,
+                                      header.second_buckets,
+                                      header.second_buckets * BucketLengths::fields * columns,
+                                      header.second_shared_runs,
                                       header.distinct_count,
                                       first_offsets,
                                       in_order,
@@ -148,7 +163,7 @@ Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::
 
 /// The items of a section that is aligned for them.
 template <class Item>
-std::span<const Item> items(const Sections& sections, Section section) {
+std::span<const Item> items(const Sections& sections, std::size_t section) {
     const std::span<const std::byte> bytes = sections[section];
     return {reinterpret_cast<const Item*>(bytes.data()), bytes.size() / sizeof(Item)};
 }
@@ -224,6 +239,8 @@ void Plan::make_head() {
                       buckets_.size(),
                       run_places_.size(),
                       shared_runs_.size(),
+                      second_ ? second_->buckets_.size() : 0,
+                      second_ ? second_->shared_runs_.size() : 0,
                       facts_,
                       {},
                       0};
@@ -234,9 +251,9 @@ void Plan::make_head() {
     page_checksums_ = std::as_bytes(std::span(made_checksums_));
     for (std::size_t i = 0; i < small_sections; ++i)
         header.checksums[i] = section_checksum(small[1 + i]);
-    header.checksums[buckets_section] = section_checksum(std::as_bytes(buckets_));
-    header.checksums[lengths_section] = section_checksum(std::as_bytes(lengths_));
-    header.checksums[shared_runs_section] = section_checksum(std::as_bytes(shared_runs_));
+    const ImageParts parts = image_parts();
+    for (std::size_t i = small_sections; i < first_with_pages; ++i)
+        header.checksums[i] = section_checksum(parts[1 + i - small_sections]);
     header.checksum_of_pages = section_checksum(page_checksums_);
     header.image.length = image_size(image_parts());
     header.image.checksum = fingerprint_ = image_checksum({small[0]});
@@ -245,7 +262,10 @@ void Plan::make_head() {
 
 /// Where the sections with pages begin.
 std::size_t Plan::pages_begin() const {
-    return head_.size() + buckets_.size_bytes() + lengths_.size_bytes() + shared_runs_.size_bytes();
+    const ImageParts parts = image_parts();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i <= first_with_pages - small_sections; ++i) begin += parts[i].size();
+    return begin;
 }
 
 /// As they are now.
@@ -255,10 +275,16 @@ std::vector<uint64_t> Plan::checksums_of_pages() const {
 }
 
 ImageParts Plan::image_parts() const {
+    const auto of_second = [&](auto member) {
+        return second_ ? std::as_bytes((*second_).*member) : std::span<const std::byte>();
+    };
     return {head_,
             std::as_bytes(buckets_),
             std::as_bytes(lengths_),
             std::as_bytes(shared_runs_),
+            of_second(&Plan::buckets_),
+            of_second(&Plan::lengths_),
+            of_second(&Plan::shared_runs_),
             std::as_bytes(distinct_sizes_),
             is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
             is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
@@ -298,9 +324,6 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     plan->read_columns(items<ColumnRecord>(sections, columns_section), header.distinct_count,
                        refuse);
     plan->budgets_ = read_budgets(header, sections, refuse);
-    plan->buckets_ = items<Bucket>(sections, buckets_section);
-    plan->lengths_ = items<double>(sections, lengths_section);
-    plan->shared_runs_ = items<SharedRun>(sections, shared_runs_section);
     plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
     if (counted) {
         plan->first_places_ = items<uint64_t>(sections, first_offsets_section);
@@ -314,6 +337,18 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     plan->fingerprint_ = header.image.checksum;
     plan->name_ = std::move(name);
     plan->owner_ = std::move(owner);
+    if (header.second_buckets > 0) plan->second_.reset(new Plan(*plan));
+    const auto set_buckets = [&](Plan& of, std::size_t section) {
+        of.buckets_section_ = section;
+        of.buckets_ = items<Bucket>(sections, section);
+        of.lengths_ = items<double>(sections, section + 1);
+        of.shared_runs_ = items<SharedRun>(sections, section + 2);
+        of.known_buckets_ = std::make_shared<const MadeOnce<PlanBuckets>>();
+    };
+    set_buckets(*plan, buckets_section);
+    if (!plan->second_) return plan;
+    set_buckets(*plan->second_, second_section);
+    plan->second_->first_number_ = plan->bucket_count();
     return plan;
 }
 
@@ -336,8 +371,8 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
 
 const PlanBuckets& Plan::known_buckets() const {
     // Each batch calls this several times.
-    if (const PlanBuckets* known = known_buckets_.known()) return *known;
-    return known_buckets_.get([&] {
+    if (const PlanBuckets* known = known_buckets_->known()) return *known;
+    return known_buckets_->get([&] {
         read_ahead(std::as_bytes(buckets_));
         read_ahead(std::as_bytes(lengths_));
         read_ahead(std::as_bytes(shared_runs_));
@@ -350,7 +385,7 @@ const PlanBuckets& Plan::known_buckets() const {
         const std::span<const std::byte> sections[] = {std::as_bytes(std::span(read->buckets)),
                                                        std::as_bytes(std::span(read->lengths)),
                                                        std::as_bytes(std::span(read->shared_runs))};
-        verify_sections(sections, buckets_section, refuse);
+        verify_sections(sections, buckets_section_, refuse);
         check_buckets(*read, refuse);
         check_shared_runs(*read, refuse);
         return read;
@@ -430,7 +465,8 @@ void Plan::verify_sections(std::span<const std::span<const std::byte>> sections,
 /// Those that are not verified when a plan is opened.
 void Plan::verify_large_sections(const ImageRefusal& refuse) const {
     const ImageParts parts = image_parts();
-    verify_sections(std::span(parts).subspan(1, 3), buckets_section, refuse);
+    verify_sections(std::span(parts).subspan(1, first_with_pages - buckets_section),
+                    buckets_section, refuse);
     PlanHeader header;
     std::memcpy(&header, head_.data(), sizeof header);
     if (section_checksum(page_checksums_) != header.checksum_of_pages)
@@ -448,6 +484,15 @@ void Plan::check_all() const {
     verify_large_sections(refuse);
     check_distinct_sizes(refuse);
     if (!is_counted()) check_order(refuse);
+    check_sizes(refuse);
+    if (!second_) return;
+    second_->check_sizes(refuse);
+    if (second_->places() != places())
+        refuse("its second buckets do not have the samples of the first");
+}
+
+/// Those of the buckets.
+void Plan::check_sizes(const ImageRefusal& refuse) const {
     if (is_counted() && is_coded())
         check_runs(refuse);
     else
@@ -611,9 +656,10 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const std::span<const std
     if (sab::is_counted(image)) return read(image, name);
     auto plan = from_image(image, std::move(file), std::move(name));
     const std::span<const std::byte> pages = plan->page_checksums_;
-    plan->pages_ = std::make_unique<VerifiedPages>(
+    plan->pages_ = std::make_shared<const VerifiedPages>(
         plan->name_, image, plan->pages_begin(),
         static_cast<std::size_t>(pages.data() - image.data()), pages);
+    if (plan->second_) plan->second_->pages_ = plan->pages_;
     return plan;
 }
 
@@ -629,6 +675,7 @@ std::shared_ptr<const Plan> Plan::from_memory(HugeArray<std::byte> memory, std::
     } else {
         plan->verify_large_sections(ImageRefusal(plan_image, name));
         plan->known_buckets();
+        if (plan->second_) plan->second_->known_buckets();
     }
     return plan;
 }

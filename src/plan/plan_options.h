@@ -43,6 +43,8 @@ struct PlanOptions {
     std::vector<std::size_t> id_shapes{};
     Progress progress{};
     std::size_t threads = 1;
+    /// Of buckets, for all epochs: the plan is made again for each, or its samplers use one.
+    bool has_one_set = false;
 };
 
 /// The ids of `count` samples in checked options; none if they are not given.

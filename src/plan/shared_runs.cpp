@@ -13,19 +13,19 @@ bool are_exchanged(const PlanFacts& facts) {
 }
 
 /// A field of the lengths of a bucket, in each column.
-double* field_of(PlanArrays& arrays, std::size_t bucket, std::size_t field, std::size_t columns) {
-    return arrays.lengths.data() + (bucket * BucketLengths::fields + field) * columns;
+double* field_of(PlanBuckets& made, std::size_t bucket, std::size_t field, std::size_t columns) {
+    return made.lengths.data() + (bucket * BucketLengths::fields + field) * columns;
 }
 
 /// Samples of the sizes from `least` to `most` in a column may be in the bucket.
-void widen(PlanArrays& arrays, std::size_t bucket, std::size_t column, std::size_t columns,
+void widen(PlanBuckets& made, std::size_t bucket, std::size_t column, std::size_t columns,
            double least, double most) {
     for (const std::size_t field : {0, 2}) {  // lower, shortest
-        double& known = field_of(arrays, bucket, field, columns)[column];
+        double& known = field_of(made, bucket, field, columns)[column];
         known = std::min(known, least);
     }
     for (const std::size_t field : {1, 3}) {  // upper, longest
-        double& known = field_of(arrays, bucket, field, columns)[column];
+        double& known = field_of(made, bucket, field, columns)[column];
         known = std::max(known, most);
     }
 }
@@ -93,30 +93,30 @@ std::vector<SharedRun> runs_across(const SizeCounts& counts, std::span<const uin
     return runs;
 }
 
-void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, PlanArrays& arrays) {
-    if (!are_exchanged(arrays.facts)) return;
+void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, const PlanFacts& facts,
+                PlanBuckets& made) {
+    if (!are_exchanged(facts)) return;
     std::vector<std::size_t> filled;
-    for (std::size_t b = 0; b < arrays.buckets.size(); ++b)
-        if (arrays.buckets[b].samples() > 0) filled.push_back(b);
-    std::ranges::sort(filled, {}, [&](std::size_t b) { return arrays.buckets[b].begin; });
+    for (std::size_t b = 0; b < made.buckets.size(); ++b)
+        if (made.buckets[b].samples() > 0) filled.push_back(b);
+    std::ranges::sort(filled, {}, [&](std::size_t b) { return made.buckets[b].begin; });
     std::vector<uint64_t> borders;
     borders.reserve(filled.size() + 1);
-    for (const std::size_t b : filled) borders.push_back(arrays.buckets[b].begin);
-    borders.push_back(arrays.buckets[filled.back()].end);
-    arrays.shared_runs =
+    for (const std::size_t b : filled) borders.push_back(made.buckets[b].begin);
+    borders.push_back(made.buckets[filled.back()].end);
+    made.shared_runs =
         runs_across(counts, borders, [&](double size) { return batch_sizes.padded(size, 0); });
     std::size_t next = 0;
-    for (const SharedRun& run : arrays.shared_runs) {
+    for (const SharedRun& run : made.shared_runs) {
         const std::size_t first = counts.distinct_at(run.begin),
                           last = counts.distinct_at(run.end - 1);
-        while (arrays.buckets[filled[next]].end <= run.begin) ++next;
+        while (made.buckets[filled[next]].end <= run.begin) ++next;
         for (std::size_t i = next; i < filled.size(); ++i) {
-            Bucket& bucket = arrays.buckets[filled[i]];
+            Bucket& bucket = made.buckets[filled[i]];
             if (bucket.begin >= run.end) break;
             bucket.distinct_begin = std::min(bucket.distinct_begin, static_cast<uint32_t>(first));
             bucket.distinct_end = std::max(bucket.distinct_end, static_cast<uint32_t>(last) + 1);
-            widen(arrays, filled[i], 0, 1, counts.distinct_sizes[first],
-                  counts.distinct_sizes[last]);
+            widen(made, filled[i], 0, 1, counts.distinct_sizes[first], counts.distinct_sizes[last]);
         }
     }
 }

@@ -16,9 +16,10 @@ namespace sab {
 std::vector<SharedRun> runs_across(const SizeCounts& counts, std::span<const uint64_t> borders,
                                    const std::function<double(double)>& padded);
 
-/// Of a plan whose samples are in one order by size. Its buckets get the sizes that exchanged
+/// Of buckets of samples in one order by size. They get the sizes that exchanged
 /// samples may bring.
-void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, PlanArrays& arrays);
+void share_runs(const SizeCounts& counts, const BatchSizes& batch_sizes, const PlanFacts& facts,
+                PlanBuckets& buckets);
 
 /// The same of a plan with codes. `drafts`: of its buckets.
 void share_runs(const CodedSamples& samples, std::span<const Draft> drafts, PlanArrays& arrays);

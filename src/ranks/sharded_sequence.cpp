@@ -50,7 +50,9 @@ std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
         sorted.first_offsets.push_back(sorted.first_offsets.back() +
                                        static_cast<uint32_t>(samples));
     }
-    return Plan::make_sorted(std::move(sorted), options);
+    PlanOptions of_all = options;
+    of_all.has_one_set = true;
+    return Plan::make_sorted(std::move(sorted), of_all);
 }
 
 ShardedSequence::ShardedSequence(Sorted own, const Histograms& histograms,

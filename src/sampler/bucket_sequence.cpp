@@ -73,22 +73,38 @@ CostOrder cost_order(const Plan& plan, const std::vector<BucketClass>& classes) 
 
 namespace {
 
+/// The batches of a set of buckets.
+struct BucketSet {
+    BucketSet(std::shared_ptr<const Plan> of, const Cost* balance)
+        : plan(std::move(of)),
+          classes(bucket_classes(*plan, balance)),
+          order(cost_order(*plan, classes)),
+          exchange(*plan) {}
+    std::shared_ptr<const Plan> plan;
+    std::vector<BucketClass> classes;  ///< by cost, highest first
+    CostOrder order;                   ///< of any epoch
+    Exchange exchange;
+};
+
 class BucketSequence : public CostOrderedSequence {
 public:
     /// `samples`: of a mixture, those that the plan numbers; else null.
-    BucketSequence(std::shared_ptr<const Plan> plan, const Cost* balance,
+    BucketSequence(const std::shared_ptr<const Plan>& plan, const Cost* balance,
                    const std::vector<uint32_t>* samples)
-        : reader_(std::move(plan)),
-          classes_(bucket_classes(reader_.plan(), balance)),
-          fingerprint_(reader_.plan().fingerprint()),
+        : even_(std::make_shared<const BucketSet>(plan, balance)),
+          odd_(plan->second() ? std::make_shared<const BucketSet>(plan->second(), balance) : even_),
+          fingerprint_(plan->fingerprint()),
           is_sorted_(balance == nullptr),
-          exchange_(std::make_shared<const Exchange>(reader_.plan())) {
-        order_ = cost_order(reader_.plan(), classes_);
+          set_(even_),
+          reader_(plan) {
+        order_ = set_->order;
         if (samples != nullptr) find_copies(*samples);
         if (balance == nullptr) return;
         Hasher hasher;
         hasher.add(fingerprint_);
-        for (const BucketClass& each : classes_) hasher.add(each.batches.cost);
+        for (const BucketClass& each : even_->classes) hasher.add(each.batches.cost);
+        if (odd_ != even_)
+            for (const BucketClass& each : odd_->classes) hasher.add(each.batches.cost);
         fingerprint_ = hasher.digest();
     }
 
@@ -98,22 +114,25 @@ public:
     SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
-        return reader_.plan().skipped(room);
+        return set_->plan->skipped(room);
     }
 
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
-        Present made{order_.with_options(epoch_options), nullptr};
+        const auto& set = has_second_buckets(epoch_options.epoch) ? odd_ : even_;
+        Present made{set, set->order.with_options(epoch_options), nullptr};
         if (first_copies_ != nullptr)
             made.separated = std::make_shared<const std::vector<uint32_t>>(separated(made.order));
         return std::make_unique<EpochOrderOf<Present>>(std::move(made));
     }
     void exchange(EpochOrder& epoch_order) noexcept override {
         Present& other = static_cast<EpochOrderOf<Present>&>(epoch_order).value;
+        std::swap(set_, other.set);
+        reader_.change(set_->plan);
         std::swap(order_, other.order);
         std::swap(separated_, other.separated);
     }
 
-    const Plan* plan() const override { return &reader_.plan(); }
+    const Plan* plan() const override { return set_->plan.get(); }
     std::size_t bucket(uint64_t position) const override { return found(position).bucket; }
     uint64_t samples(uint64_t position) const override { return found(position).batches.samples; }
     double cost(uint64_t position) const override { return found(position).batches.cost; }
@@ -123,7 +142,7 @@ public:
     bool is_continued(uint64_t position) const override {
         const auto [batch_class, batch] = order_.find(position);
         const auto [next_class, next] = order_.find(position + 1);
-        const BucketClass &own = classes_[batch_class], &other = classes_[next_class];
+        const BucketClass &own = set_->classes[batch_class], &other = set_->classes[next_class];
         return own.bucket == other.bucket && own.first + (batch + 1) * own.batches.samples ==
                                                  other.first + next * other.batches.samples;
     }
@@ -131,35 +150,36 @@ public:
     BatchSums sums() const override { return sums_of(reader_.plan()); }
     PerColumn total(uint64_t position) const override {
         const auto [batch_class, batch] = order_.find(position);
-        const std::size_t in = classes_[batch_class].bucket;
-        const Bucket& bucket = reader_.plan().buckets()[in];
-        const uint64_t samples = classes_[batch_class].batches.samples;
-        if (!reader_.plan().is_coded() && bucket.distinct_end - bucket.distinct_begin == 1)
-            return {static_cast<double>(samples) * reader_.plan().lengths(in).longest[0]};
-        return reader_.total(in, places(classes_[batch_class], batch, 0, samples));
+        const BucketClass& own = set_->classes[batch_class];
+        const Bucket& bucket = set_->plan->buckets()[own.bucket];
+        const uint64_t samples = own.batches.samples;
+        if (!set_->plan->is_coded() && bucket.distinct_end - bucket.distinct_begin == 1)
+            return {static_cast<double>(samples) * set_->plan->lengths(own.bucket).longest[0]};
+        return reader_.total(own.bucket, places(own, batch, 0, samples));
     }
 
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const auto [batch_class, which] = order_.find(position);
-        reader_.read(classes_[batch_class].bucket,
-                     places(classes_[batch_class], which, first, count), batch);
+        const BucketClass& own = set_->classes[batch_class];
+        reader_.read(own.bucket, places(own, which, first, count), batch);
     }
 
 private:
     /// What an epoch has.
     struct Present {
+        std::shared_ptr<const BucketSet> set;
         CostOrder order;
         std::shared_ptr<const std::vector<uint32_t>> separated;
     };
 
     const BucketClass& found(uint64_t position) const {
-        return classes_[order_.find(position).batch_class];
+        return set_->classes[order_.find(position).batch_class];
     }
 
     /// Places in the plan's order of a batch's samples.
     std::span<const uint32_t> places(const BucketClass& batch_class, uint64_t batch, uint64_t first,
                                      uint64_t count) const {
-        const Bucket& bucket = reader_.plan().buckets()[batch_class.bucket];
+        const Bucket& bucket = set_->plan->buckets()[batch_class.bucket];
         if (places_.size() < count) places_.resize(count);
         const std::span<uint32_t> out(places_.data(), count);
         const uint64_t begin = batch_class.first + batch * batch_class.batches.samples + first;
@@ -179,8 +199,8 @@ private:
 
     void fill_places(const CostOrder& order, std::size_t bucket, uint64_t first,
                      std::span<uint32_t> out) const {
-        exchange_->fill(reader_.plan().buckets()[bucket], bucket, order.samples_key(bucket),
-                        order.epoch_options(), first, out, room_);
+        set_->exchange.fill(set_->plan->buckets()[bucket], bucket, order.samples_key(bucket),
+                            order.epoch_options(), first, out, room_);
     }
 
     void find_copies(const std::vector<uint32_t>& samples) {
@@ -192,7 +212,7 @@ private:
 
     /// places() of all samples of an epoch, by bucket, with copies in different batches.
     std::vector<uint32_t> separated(const CostOrder& order) const {
-        const Plan& plan = reader_.plan();
+        const Plan& plan = *set_->plan;  // of a mixture, which has one set
         std::vector<uint32_t> all(plan.facts().samples), samples, places, firsts;
         constexpr uint32_t none = ~uint32_t{0};
         std::vector<uint32_t> first_in(first_copies_->size(), none);  // the bucket at hand
@@ -218,11 +238,11 @@ private:
         return all;
     }
 
-    PlanReader reader_;
-    std::vector<BucketClass> classes_;  ///< by cost, highest first
+    std::shared_ptr<const BucketSet> even_, odd_;  ///< of epochs with such numbers
     uint64_t fingerprint_;
-    bool is_sorted_;  ///< by length, where costs are nearly equal
-    std::shared_ptr<const Exchange> exchange_;
+    bool is_sorted_;                        ///< by length, where costs are nearly equal
+    std::shared_ptr<const BucketSet> set_;  ///< of the epoch
+    PlanReader reader_;
     /// Of a mixture that has copies, of each number the first one of the same sample; else null.
     std::shared_ptr<const std::vector<uint32_t>> first_copies_;
     std::shared_ptr<const std::vector<uint32_t>> separated_;  ///< of the epoch, or null
@@ -234,7 +254,7 @@ private:
 
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
                                                const Cost* balance) {
-    return std::make_unique<BucketSequence>(std::move(plan), balance, nullptr);
+    return std::make_unique<BucketSequence>(plan, balance, nullptr);
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance) {
@@ -256,7 +276,7 @@ std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost*
     }
     if (plan.epochs()->can_sort()) return make_mixed_buckets(plan.epochs(), kept, fingerprint);
     const auto make = [kept](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
-        return std::make_unique<BucketSequence>(std::move(of), kept ? &*kept : nullptr, samples);
+        return std::make_unique<BucketSequence>(of, kept ? &*kept : nullptr, samples);
     };
     return mixed_sequence_of(plan, kind_of("sab_bucket_sampler_new"), fingerprint, make, false);
 }

@@ -207,7 +207,7 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch
     if (!look_up(order.data(), places, last, order.size() >= prefetch_from, indices.data()))
         [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));
-    batch.bucket = places.empty() ? -1 : static_cast<int64_t>(index);
+    batch.bucket = places.empty() ? -1 : static_cast<int64_t>(plan_->first_number() + index);
     batch.id = bucket.id;
     batch.columns = plan_->columns();
     if (plan_->is_coded()) {

@@ -211,7 +211,8 @@ private:
         shapes_.emplace(batch.count, batch.padded_length);
         const double deviation = sum_of(batch.total) / count - sizes_.mean;
         between_ += count * deviation * deviation;
-        partners_ += count * possible_mates_[static_cast<std::size_t>(batch.bucket)];
+        partners_ +=
+            count * possible_mates_[static_cast<std::size_t>(batch.bucket) - plan_.first_number()];
 
         mates_.clear();
         for (uint64_t i = 0; i < batch.count; ++i) {

@@ -214,6 +214,8 @@ class PlanReader {
 public:
     explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
     const Plan& plan() const { return *plan_; }
+    /// Goes on with other buckets of the same plan.
+    void change(std::shared_ptr<const Plan> plan) noexcept { plan_ = std::move(plan); }
     PerColumn total(std::size_t bucket, std::span<const uint32_t> places) const;
     void read(std::size_t bucket, std::span<const uint32_t> places, Batch& batch) const;
 

@@ -84,7 +84,15 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
                                             std::move(slices));
 }
 
+/// The cost of the costliest batch.
+double most_cost(const Plan& plan) {
+    double most = 0;
+    for (const Bucket& bucket : plan.buckets()) most = std::max(most, bucket.cost);
+    return most;
+}
+
 std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint64_t count) {
+    if (plan->second() && most_cost(*plan->second()) > most_cost(*plan)) plan = plan->second();
     std::vector<double> costs;
     for (const Bucket& bucket : plan->buckets()) costs.push_back(bucket.cost);
     const std::vector<uint32_t> by_cost = by_descending(costs);

@@ -1079,7 +1079,7 @@ static void epochs_of_mixtures_have_plans_and_places(void) {
             options = settled(order, options);
             size_t size = 0;
             int64_t counts[MOST];
-            EXPECT(have_equal_buckets(plan, counted));
+            EXPECT(facts_of(plan).second_buckets > 0 || have_equal_buckets(plan, counted));
             EXPECT_OK(sab_plan_write(counted, bytes, sizeof bytes, &size));
             EXPECT_OK(sab_plan_bytes_new(bytes, size, &copy));
             EXPECT(facts_of(copy).fingerprint == facts_of(counted).fingerprint);

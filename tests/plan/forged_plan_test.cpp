@@ -125,7 +125,7 @@ TEST(ForgedPlan, WithAColumnNameThatIsNotUtf8_IsRefused) {
     sab_sizes* plain = nullptr;
     ASSERT_EQ(sab_sizes_new(&number, 1, SAB_UINT8, nullptr, &plain), SAB_OK);
     Saved image = plan_image(SAB_TAIL_KEEP);
-    constexpr std::size_t header_bytes = 352, name_offset = 8, name_bytes = 64;
+    constexpr std::size_t header_bytes = 392, name_offset = 8, name_bytes = 64;
     unsigned char* const field = image.data() + header_bytes + name_offset;
     for (const auto& [name, is_utf8] : names) {
         std::memset(field, 0, name_bytes);

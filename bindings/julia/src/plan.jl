@@ -133,7 +133,8 @@ end
 
 Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batches` of an epoch on one
 rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
-sizes over all columns, `budget_count`, `columns`.
+sizes over all columns, `budget_count`, `columns`. Also `second_buckets`, the number of the buckets of
+epochs with odd numbers (0: all epochs have the same).
 """
 info(plan::Plan) = fields(facts(plan))
 facts(plan::Plan) = filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info)
@@ -150,13 +151,25 @@ budgets(plan::Plan) = GC.@preserve plan [unsafe_load(facts(plan).limits, index) 
 """
     buckets(plan)
 
-The buckets by ascending size, each with the fields of `sab_bucket`: `lower`, `upper`, `shortest`,
+The buckets by ascending size, of all epochs or, where there are [`second_buckets`](@ref), of those
+with even numbers. Each has the fields of `sab_bucket`: `lower`, `upper`, `shortest`,
 `longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`, `id`. Of several
 columns the first six are a [`PerColumn`](@ref) each.
 """
 function buckets(plan::Plan)
     names = columns(plan)
     return [bucket(plan, index, names) for index in 1:info(plan).buckets]
+end
+
+"""
+    second_buckets(plan)
+
+The buckets of epochs with odd numbers, if these have buckets of their own, with other borders and as
+many batches; else none. Batches number them after [`buckets`](@ref).
+"""
+function second_buckets(plan::Plan)
+    names, known = columns(plan), info(plan)
+    return [bucket(plan, index, names) for index in (known.buckets + 1):(known.buckets + known.second_buckets)]
 end
 
 const LENGTHS = (:lower, :upper, :shortest, :longest, :padded_length, :total)

@@ -186,6 +186,7 @@ mutable struct sab_plan_info <: Struct
     budget_count::Csize_t
     columns::Csize_t
     column_names::Ptr{Ptr{UInt8}}
+    second_buckets::UInt64
     sab_plan_info() = zeroed(new())
 end
 

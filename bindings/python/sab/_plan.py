@@ -120,10 +120,23 @@ class Plan(Saved, kind="sab_plan"):
 
     @property
     def buckets(self) -> list[Bucket]:
-        """The buckets, by ascending size."""
+        """The buckets, by ascending size: of all epochs or, where there are
+        :attr:`second_buckets`, of those with even numbers.
+        """
+        return self._buckets(0, self._info.buckets)
+
+    @property
+    def second_buckets(self) -> list[Bucket]:
+        """The buckets of epochs with odd numbers, if these have buckets of their own, with other
+        borders and as many batches; else none. :attr:`Batch.bucket` numbers them after
+        :attr:`buckets`.
+        """
+        return self._buckets(self._info.buckets, self._info.second_buckets)
+
+    def _buckets(self, first: int, count: int) -> list[Bucket]:
         bucket = new_struct("sab_bucket")
         buckets: list[Bucket] = []
-        for index in range(self._info.buckets):
+        for index in range(first, first + count):
             check(lib.sab_plan_get_bucket(self._handle, index, bucket))
             lengths = [per_column(getattr(bucket, name), self._columns) for name in _LENGTHS]
             others = [getattr(bucket, name) for name in Bucket._fields[len(_LENGTHS) :]]

@@ -59,7 +59,8 @@ class Arrays:
         # Rows and padded length of the batches of each bucket; of rows, one for all.
         self._boxes: list[tuple[int, PerColumn]] = []
         if isinstance(sampler, PlanSampler):
-            for bucket in sampler.plan.buckets:
+            plan = sampler.plan
+            for bucket in (*plan.buckets, *plan.second_buckets):
                 rows = -(-bucket.batch_size // self._world_size)
                 self._boxes.append((rows, bucket.padded_length))
         else:
@@ -83,8 +84,9 @@ class Arrays:
 
 
 class DataLoader:
-    """Numpy batches of at most as many shapes as the plan has buckets: at most K with a plan of
-    ``max_shapes=K``, also in the last step and for batches that are not full.
+    """Numpy batches of at most as many shapes as the plan has buckets, those of epochs with odd
+    numbers included: at most K with a plan of ``max_shapes=K``, also in the last step and for
+    batches that are not full.
 
     A batch has the rows and the length of the full batches of its bucket. Rows that hold no sample
     have the weight 0. With :class:`sab.PackedSampler` each batch is one row of its capacity.

@@ -182,7 +182,8 @@ class Training:
         most: list[Any] = []
         if isinstance(plan, Plan):
             if len(plan.columns) == 1:
-                most = [each.padded_length * each.batch_size for each in plan.buckets]
+                buckets = (*plan.buckets, *plan.second_buckets)
+                most = [each.padded_length * each.batch_size for each in buckets]
         elif (whole := ranks_of_all(plan)) is not None:
             most = [whole.batch(at).padded_total for at in range(len(whole))]
         if not most:

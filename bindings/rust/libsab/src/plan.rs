@@ -420,6 +420,7 @@ impl Plan {
             fingerprint: info.fingerprint,
             total: info.total,
             columns: info.columns,
+            second_buckets: info.second_buckets,
         }
     }
 
@@ -435,10 +436,22 @@ impl Plan {
         self.handle.budgets()
     }
 
-    /// The buckets, in ascending order of size; of several columns of the cost of a sample.
+    /// The buckets, in ascending order of size; of several columns of the cost of a sample. They are
+    /// those of all epochs or, where there are [`second_buckets`](Self::second_buckets), of those
+    /// with even numbers.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         (0..self.info().buckets as usize).map(|index| self.handle.bucket(index)).collect()
+    }
+
+    /// The buckets of epochs with odd numbers, if these have buckets of their own, with other
+    /// borders and as many batches; else none. Batches number them after those of
+    /// [`buckets`](Self::buckets).
+    #[must_use]
+    pub fn second_buckets(&self) -> Vec<Bucket> {
+        let PlanInfo { buckets, second_buckets, .. } = self.info();
+        let numbers = buckets as usize..(buckets + second_buckets) as usize;
+        numbers.map(|index| self.handle.bucket(index)).collect()
     }
 
     /// The samples that were left out, by ascending size.
@@ -552,6 +565,8 @@ pub struct PlanInfo {
     pub total: f64,
     /// Columns of the sizes.
     pub columns: usize,
+    /// Buckets of epochs with odd numbers; 0: all epochs have the same.
+    pub second_buckets: u64,
 }
 
 /// One bucket of a plan. Lengths and `total` have one number for each column of the sizes.
@@ -616,7 +631,8 @@ pub struct Report {
     pub rank_imbalance: f64,
     /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
     pub meet_again: f64,
-    /// Mean over samples of how many others can be its batch mates in some epoch.
+    /// Mean over samples of how many others can be its batch mates in some epoch with the buckets of
+    /// this one.
     pub partners: f64,
     /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
     /// and below the size of a sample with several columns is their sum.

@@ -1,0 +1,174 @@
+#include "plan/second_buckets.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "plan/plan_rules.h"
+
+namespace sab {
+namespace {
+
+/// What an epoch takes.
+uint64_t batches_of(const std::vector<BucketRange>& ranges, sab_tail tail) {
+    uint64_t batches = 0;
+    for (const BucketRange& range : ranges)
+        batches +=
+            tail == SAB_TAIL_DROP ? (range.end - range.begin) / range.batch_size : range.batches();
+    return batches;
+}
+
+/// The most batches of a plan that misses its target.
+uint64_t most_that_miss(BoundaryFinder& finder, const PlanOptions& options) {
+    if (options.bucket_batches > 1)
+        return finder.waste(finder.equal_buckets(options.bucket_batches, false)).batches;
+    const uint64_t cut = finder.sorted_cut();
+    return cut + cut / 4;
+}
+
+/// The fewest batches of a bucket, but for those of the longest 1 % of the samples.
+uint64_t fewest_batches(const std::vector<BucketRange>& ranges, uint64_t samples) {
+    const uint64_t longest = ranges.back().end - samples / 100;
+    uint64_t fewest = UINT64_MAX;
+    for (const BucketRange& range : ranges)
+        if (range.end <= longest) fewest = std::min(fewest, range.batches());
+    return fewest;
+}
+
+/// Cuts the samples of the largest buckets into one batch more each. False if that does not give
+/// `extra` batches more.
+bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOptions& options) {
+    // A batch of its own size is a tail, and given batch sizes are kept.
+    if (extra > 0 && (!options.keeps_tail() || !options.batch_sizes.empty())) return false;
+    std::vector<BucketRange*> largest;
+    for (BucketRange& range : ranges) largest.push_back(&range);
+    std::ranges::stable_sort(largest, std::greater{},
+                             [](const BucketRange* range) { return range->end - range->begin; });
+    for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {
+        BucketRange cut = **each;
+        const uint64_t batches = cut.batches() + 1, multiple = options.batch_size_multiple;
+        cut.batch_size = (cut.end - cut.begin + batches - 1) / batches;
+        cut.batch_size += (multiple - cut.batch_size % multiple) % multiple;
+        if (cut.batches() != batches) continue;
+        **each = cut;
+        --extra;
+    }
+    return extra == 0;
+}
+
+/// How many buckets, from the shortest samples on, have all but a share of the pairs of batch
+/// mates.
+std::size_t buckets_without(const std::vector<BucketRange>& ranges, double share) {
+    const auto pairs = [](const BucketRange& range) {
+        return static_cast<double>(range.end - range.begin) *
+               static_cast<double>(range.batch_size - 1);
+    };
+    double left = 0;
+    for (const BucketRange& range : ranges) left += share * pairs(range);
+    std::size_t count = ranges.size();
+    while (count > 0 && pairs(ranges[count - 1]) <= left) left -= pairs(ranges[--count]);
+    return count;
+}
+
+/// Looks for two sets that are better than one.
+class SetFinder {
+public:
+    SetFinder(BoundaryFinder& finder, const std::vector<BucketRange>& only,
+              const PlanOptions& options, uint64_t lower_bound, const Waste& singles)
+        : finder_(finder),
+          options_(options),
+          lower_bound_(lower_bound),
+          singles_(singles),
+          padding_(padding_of(only)),
+          meet_again_(finder.meet_again(only, only, true)),
+          is_met_(overhead_of(only) <= options.padding_target),
+          most_wasted_(is_met_ ? options.padding_target : 1.05 * overhead_of(only)),
+          most_(batches_of(only, SAB_TAIL_KEEP) * 201 / 200) {
+        if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options));
+    }
+    bool is_met() const { return is_met_; }
+    bool is_good() const { return best_.loss <= 0.9; }
+    PlanRanges take() { return std::move(best_.ranges); }
+
+    /// Tries a second set for this first one.
+    void add(const std::vector<BucketRange>& first) {
+        const uint64_t fewest = fewest_batches(first, finder_.samples());
+        if (first.size() < 2 || fewest < 2 || fewest == UINT64_MAX) return;
+        // Few samples fill a batch of long ones: other borders there cost much and change few
+        // pairs. So the longest may keep their buckets.
+        for (const double share : {0.0, 0.02, 0.05, 0.1, 0.2})
+            if (const std::size_t count = buckets_without(first, share); count > 0)
+                add(first, count, fewest);
+    }
+
+private:
+    /// `loss`: the mates that meet again times the padding, each to those of one set.
+    struct Tried {
+        PlanRanges ranges{};
+        double loss = 1;
+    };
+    double overhead_of(const std::vector<BucketRange>& ranges) const {
+        return overhead(finder_.waste(ranges) + singles_, lower_bound_, !options_.budgets.empty());
+    }
+    /// Hardly any counts as none.
+    double padding_of(const std::vector<BucketRange>& ranges) const {
+        const Waste waste = finder_.waste(ranges);
+        return std::max(waste.padding, 1e-4 * waste.padded);
+    }
+    void add(const std::vector<BucketRange>& first, std::size_t count, uint64_t fewest) {
+        const auto kept = first.begin() + static_cast<std::ptrdiff_t>(count);
+        const uint64_t of_kept = batches_of({kept, first.end()}, SAB_TAIL_KEEP);
+        PlanRanges sets{first, {}};
+        if (of_kept < most_)
+            sets.second = finder_.between(std::span(first).first(count), fewest, most_ - of_kept);
+        if (sets.second.empty()) return;
+        sets.second.insert(sets.second.end(), kept, first.end());
+        const uint64_t of_first = batches_of(first, options_.tail),
+                       of_second = batches_of(sets.second, options_.tail),
+                       batches = std::max(of_first, of_second);
+        if (batches > most_ || !add_batches(sets.first, batches - of_first, options_) ||
+            !add_batches(sets.second, batches - of_second, options_))
+            return;
+        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
+                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
+        if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&
+            overhead_of(sets.second) <= most_wasted_)
+            best_ = {std::move(sets), loss};
+    }
+
+    BoundaryFinder& finder_;
+    const PlanOptions& options_;
+    const uint64_t lower_bound_;
+    const Waste singles_;
+    // of one set:
+    const double padding_, meet_again_;
+    const bool is_met_;  ///< the target
+    // of each of two:
+    const double most_wasted_;
+    uint64_t most_;  ///< batches
+    Tried best_;
+};
+
+}  // namespace
+
+PlanRanges with_second_buckets(BoundaryFinder& finder, std::vector<BucketRange> only,
+                               const PlanOptions& options, uint64_t lower_bound,
+                               const Waste& singles) {
+    // Small buckets have no room for other borders. The fewest samples of a batch decide whether
+    // there is a last step, which must not differ between epochs.
+    if (options.has_one_set || options.has_ids || options.min_batch_size > 1 ||
+        options.bucket_batches == 1)
+        return {std::move(only), {}};
+    SetFinder sets(finder, only, options, lower_bound, singles);
+    sets.add(only);
+    // Buckets are as large as the target allows. Somewhat smaller ones leave room for a second set.
+    const uint64_t fewest = fewest_batches(only, finder.samples()),
+                   least = automatic_range(options, lower_bound, finder.samples()).fewest;
+    for (const uint64_t part : {8, 4})
+        if (sets.is_met() && !sets.is_good() && fewest != UINT64_MAX &&
+            fewest - fewest / part >= least)
+            sets.add(finder.by_fewest_batches(fewest - fewest / part,
+                                              finder.equal_buckets(fewest - fewest / part)));
+    return sets.is_good() ? sets.take() : PlanRanges{std::move(only), {}};
+}
+
+}  // namespace sab

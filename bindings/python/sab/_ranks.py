@@ -433,7 +433,7 @@ class BalancedSampler(RandomAccessSampler):
         fill: share of the budgets that a step's samples may take; the rest stays free so that costs
             can be balanced.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
-        seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
+        seed, rank, world_size, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
             ``"wrap"`` (filled up from the beginning of the epoch).
         progress: True for a bar, or ``progress(done, total)``.
@@ -457,6 +457,7 @@ class BalancedSampler(RandomAccessSampler):
         cost: CostLike | None = None,
         balance: BalanceLike | None = None,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         fill: float = 0.95,
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
@@ -486,6 +487,7 @@ class BalancedSampler(RandomAccessSampler):
             "world_size": world_size,
             "last_step": last_step,
             "micro_batches": micro_batches,
+            "steps_per_epoch": steps_per_epoch,
         }
         self._construct(
             output,
@@ -600,7 +602,7 @@ class ShardedSampler(RandomAccessSampler):
             sources.
         budget: as for :func:`sab.plan`. Its other options, except ``tail``, may be given by name;
             ``separate_by="source"`` with a mixture only.
-        seed, micro_batches, output: as for :class:`sab.BucketSampler`.
+        seed, micro_batches, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         group: a process group of torch.distributed; None: all ranks.
         gather, rank, world_size, timeout: as for :func:`check_ranks`.
     """
@@ -612,6 +614,7 @@ class ShardedSampler(RandomAccessSampler):
         *,
         seed: int = 0,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         group: Any = None,
         gather: Gather | None = None,
         rank: int | None = None,
@@ -629,6 +632,7 @@ class ShardedSampler(RandomAccessSampler):
                 "rank": own,
                 "world_size": size,
                 "micro_batches": micro_batches,
+                "steps_per_epoch": steps_per_epoch,
             }
             own_sizes = as_sizes(sizes)
             options = plan_options(budget, plan, source=own_sizes)

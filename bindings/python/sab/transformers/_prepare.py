@@ -106,8 +106,8 @@ def prepare(
             :class:`sab.Sizes` takes. By default the column ``length_column_name`` of the training
             arguments, else the lengths of the model's main input, such as ``input_ids``.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
-            ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
-            :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
+            ``balance``, ``costliest_first``, ``last_step``, ``mix_lengths`` and
+            ``steps_per_epoch`` of :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
             ``max_batch_size``, ``batch_size_multiple``, ``max_shapes`` and ``padding`` among them.
 
     Returns:

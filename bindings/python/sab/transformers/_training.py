@@ -29,7 +29,14 @@ _OF_EVALUATION = (
     "max_shapes",
     "padding",
 )
-_OF_ORDER = ("balance", "costliest_first", "last_step", "mix_lengths", "seed")
+_OF_ORDER = (
+    "balance",
+    "costliest_first",
+    "last_step",
+    "mix_lengths",
+    "seed",
+    "steps_per_epoch",
+)
 
 
 class Training:

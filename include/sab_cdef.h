@@ -301,6 +301,7 @@ typedef struct sab_sampler_options {
  int32_t mix_lengths;
  const sab_cost *const *balance;
  size_t balance_count;
+ uint64_t steps_per_epoch;
 } sab_sampler_options;
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);

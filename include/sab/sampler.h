@@ -48,6 +48,28 @@
  * sab_sampler_begin(). After SAB_END sab_next_batch() returns SAB_END again until
  * sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek() is called.
  *
+ * Epochs of a number of steps
+ *
+ * By default an epoch has each sample once. With sab_sampler_options.steps_per_epoch = N an epoch
+ * has N steps, each of `micro_batches` batches of each rank, and goes on where the one before
+ * stopped. So epoch k begins after k * N steps of the epochs of the data, which follow each other
+ * without a gap. An epoch may have the end of one epoch of the data and the beginning of the next,
+ * or several. All that is said of epochs holds for these: the table above, sab_batch.epoch, step
+ * and position, sab_sampler_get_batch_count(), which is N * micro_batches, sab_sampler_set_epoch(),
+ * sab_sampler_seek() and states. The batches are those of the epochs of the data: their last steps
+ * are split, left out of or filled up as `last_step` says. Where the last step of an epoch of the
+ * data has fewer micro-batches, the first of the next epoch of the data complete it.
+ *
+ * sab_sampler_set_epoch() with the next epoch goes on where the present one ends, also after
+ * another number of ranks or another budget took over. With a later one it skips as many steps as
+ * epochs have without this. With an earlier one it goes where a new sampler would. It takes no
+ * longer than a step of the data's epochs takes to begin where these all have the same number of
+ * batches. Of packed and balanced samplers, and of mixtures, it makes all epochs of the data on the
+ * way. So does sab_sampler_options.epoch.
+ *
+ * sab_sampler_get_schedule(), sab_mixture_get_report() and sab_balanced_sampler_get_report()
+ * describe the epoch of the data that the cursor is in, with its own positions.
+ *
  * Loss weights
  *
  * Batches of short samples hold many samples, those of long samples few. The mean loss of each
@@ -76,7 +98,7 @@
  *
  * In the bucket order a batch is a pure function of plan, seed, epoch and position, and of what the
  * epoch began with: see sab_bucket_sampler_new(). So seeking takes as long as a step. A saved state
- * has about 200 bytes, which are the same on all ranks.
+ * has about 200 bytes, 500 with steps_per_epoch, which are the same on all ranks.
  *
  * A number that is not known is -1.
  *
@@ -267,6 +289,9 @@ typedef struct sab_sampler_options {
     const sab_cost *const *balance;
     /** number of `balance`, 0 or 1 */
     size_t balance_count;
+    /** steps of an epoch, at most 2^32: the next epoch goes on where this one stopped. 0: an epoch
+     *  has each sample once */
+    uint64_t steps_per_epoch;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT SAB_INIT(sab_sampler_options)
 
@@ -578,6 +603,10 @@ SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_
  * others, the samples that no rank has taken yet are assigned to the new ranks. No sample is lost
  * or repeated. Positions and steps continue from the saved ones. A step that was saved between two
  * of its micro-batches then ends there, and the next batch begins a new step.
+ *
+ * With another `steps_per_epoch` the epoch has so many steps, of which those that were taken count;
+ * it ends at once when it has as many. A state without steps_per_epoch and a sampler with it, or the
+ * reverse, do not match.
  *
  * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
  *     rank, world size and micro-batches are its own

@@ -59,7 +59,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     Sampler& sampler = *handle.impl;
     const bool is_packed = sampler.kind() == kind_of("sab_packed_sampler_new");
     if (!is_packed) need_kind(sampler, "sab_balanced_sampler_new");
-    auto& cursor = static_cast<Cursor&>(sampler);
+    Cursor& cursor = sampler.random_access()->cursor();
     const auto* const balanced =
         is_packed ? nullptr : static_cast<const BalancedSequence*>(&cursor.sequence());
     const uint64_t of_step = cursor.options().micro_batches, first = cursor.first_position(),

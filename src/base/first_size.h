@@ -32,7 +32,7 @@ SAB_FIRST_RELEASED(sab_batch, token_weight)
 SAB_FIRST_RELEASED(sab_rows, capacity)
 SAB_FIRST_RELEASED(sab_block, token_weight)
 SAB_FIRST_RELEASED(sab_step, totals)
-SAB_FIRST_RELEASED(sab_sampler_options, balance_count)
+SAB_FIRST_RELEASED(sab_sampler_options, steps_per_epoch)
 SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
 #if SAB_WITH_PACK
 SAB_FIRST_RELEASED(sab_packed_options, tries)

@@ -40,6 +40,7 @@ public:
         return std::make_unique<BaguaSequence>(*this);
     }
     SamplerKind kind() const override { return kind_of("sab_bagua_sampler_new"); }
+    bool has_equal_epochs() const override { return false; }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t>) const override { return 0; }
     uint64_t batches() const override { return now_->batches; }

@@ -22,6 +22,7 @@ void locate(const sab_sampler_options* options, const uint32_t* sources, const d
         sab::require(numbers, "numbers");
     }
     const sab::SamplerOptions given(sab::read_options(options), has_buckets);
+    sab::refuse_steps_per_epoch(given, "places are those of an epoch of the data");
     const auto out = sab::read_options(places, "places");
     const std::unique_ptr<const sab::Locator> locator = make(given);
     locator->locate(sources, {sizes, count * locator->columns()}, {numbers, count}, which, out);

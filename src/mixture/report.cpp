@@ -136,7 +136,7 @@ std::vector<sab_mixture_report> report_sources(Sampler& sampler, const Progress&
     check(count == choice->sources(), "count", count, "must be the number of sources, ",
           choice->sources());
     const std::unique_ptr<Cursor> walk =
-        need_random_access(sampler, "sab_mixture_get_report").copy();
+        need_random_access(sampler, "sab_mixture_get_report").cursor().copy();
     const uint64_t ranks = std::max(walk->options().world_size, walk->sequence().shards());
     Reporter reporter(*choice);
     EpochBatch placed;

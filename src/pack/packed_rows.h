@@ -19,6 +19,7 @@ namespace sab {
 class PackedRows : public CostOrderedSequence {
 public:
     SamplerKind kind() const override { return kind_of("sab_packed_sampler_new"); }
+    bool has_equal_epochs() const override { return false; }
     /// Facts of the present epoch.
     virtual sab_packed_info info() const = 0;
 };

@@ -9,9 +9,9 @@
 
 namespace sab {
 
-const PackedRows& packed_rows_of(const Sampler& sampler) {
+const PackedRows& packed_rows_of(Sampler& sampler) {
     need_kind(sampler, "sab_packed_sampler_new");
-    const Sequence& sequence = static_cast<const Cursor&>(sampler).sequence();
+    const Sequence& sequence = sampler.random_access()->cursor().sequence();
     return static_cast<const PackedRows&>(sequence.of_epoch());
 }
 

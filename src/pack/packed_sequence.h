@@ -49,6 +49,6 @@ std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
                                                const sab_packed_options& options);
 
 /// The rows of sab_packed_sampler_new(); refuses another sampler.
-const PackedRows& packed_rows_of(const Sampler& sampler);
+const PackedRows& packed_rows_of(Sampler& sampler);
 
 }  // namespace sab

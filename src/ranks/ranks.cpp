@@ -35,6 +35,7 @@ struct Told {
     uint64_t fingerprint;
     uint64_t world_size;
     uint64_t micro_batches;
+    uint64_t steps_per_epoch;
     uint64_t epoch;
     uint64_t position;
     uint64_t last_step;
@@ -53,6 +54,7 @@ constexpr Field fields[] = {
     {"fingerprint of the samples", &Told::fingerprint},
     {"world size", &Told::world_size},
     {"micro_batches", &Told::micro_batches},
+    {"steps_per_epoch", &Told::steps_per_epoch},
     {"epoch", &Told::epoch},
     {"position", &Told::position},
     {"last_step", &Told::last_step},
@@ -60,17 +62,18 @@ constexpr Field fields[] = {
     {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
 
-Told told_of(const Cursor& sampler) {
+Told told_of(RandomAccess& sampler) {
     std::vector<std::byte> state(sampler.save({}));
     sampler.save(state);
     StateHeader header;
     std::memcpy(&header, state.data(), sizeof header);
-    const SamplerOptions& options = sampler.options();
+    const SamplerOptions& options = sampler.cursor().options();
     return {static_cast<uint64_t>(sampler.kind()),
             options.seed,
-            sampler.sequence().fingerprint(),
+            sampler.cursor().sequence().fingerprint(),
             options.world_size,
             options.micro_batches,
+            options.steps_per_epoch,
             sampler.epoch(),
             sampler.position(),
             static_cast<uint64_t>(options.last_step),

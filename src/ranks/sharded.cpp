@@ -24,7 +24,7 @@ struct Shard {
 
 /// Of all that says what the plan is, but for callbacks.
 uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
-                 const EpochOptions& epoch_options, uint64_t micro_batches, const Ranks& ranks) {
+                 const sab_sampler_options& given, const Ranks& ranks) {
     Hasher hash;
     const auto add = [&](const auto& value) { hash.add(value); };
     const auto add_all = [&](const auto& values) {
@@ -33,9 +33,10 @@ uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
-    add(epoch_options.seed);
-    add(epoch_options.epoch);
-    add(micro_batches);
+    add(given.seed);
+    add(given.epoch);
+    add(given.micro_batches);
+    add(given.steps_per_epoch);
     for (const int32_t value : {options.bucket_rule, options.tail, options.oversize}) add(value);
     for (const double value : {options.padding_target, options.length_multiples[0]}) add(value);
     for (const uint64_t value :
@@ -150,6 +151,7 @@ std::unique_ptr<sab_sampler> make_cursor(std::unique_ptr<Sequence> sequence,
     alone.seed = given.seed;
     alone.epoch = given.epoch;
     alone.micro_batches = given.micro_batches;
+    alone.steps_per_epoch = given.steps_per_epoch;
     return std::unique_ptr<sab_sampler>(new_cursor(std::move(sequence), SamplerOptions(alone)));
 }
 
@@ -202,8 +204,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);
             options = checked(given, plan_options, sizes);
-            mine.options =
-                hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks);
+            mine.options = hash_of(choice, options, given, ranks);
             check_ids(sizes, plan_options);
             own = read_shard(sizes, options);
             mine.distinct_count = own.distinct_sizes.size();

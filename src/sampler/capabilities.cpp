@@ -15,49 +15,50 @@ bool can_be_lowered(const Budget& budget) {
 uint64_t capabilities(Sampler& sampler) {
     uint64_t found = 0;
     if (sampler.known_batch_count()) found |= SAB_SAMPLER_BATCH_COUNT;
-    const Cursor* const cursor = sampler.random_access();
-    if (cursor == nullptr) return found;
+    RandomAccess* const own = sampler.random_access();
+    if (own == nullptr) return found;
+    const Cursor& cursor = own->cursor();
     found |= SAB_SAMPLER_RANDOM_ACCESS;
-    if (cursor->has_adjustable_budget() &&
-        std::ranges::any_of(cursor->plan().budgets(), can_be_lowered))
+    if (cursor.has_adjustable_budget() &&
+        std::ranges::any_of(cursor.plan().budgets(), can_be_lowered))
         found |= SAB_SAMPLER_BUDGET;
-    if (!cursor->sequence().has_others()) found |= SAB_SAMPLER_SCHEDULE;
+    if (!cursor.sequence().has_others()) found |= SAB_SAMPLER_SCHEDULE;
     return found;
 }
 
 Cursor& need_all_ranks(Sampler& sampler, const char* function) {
-    Cursor* const found = sampler.random_access();
+    RandomAccess* const found = sampler.random_access();
     if (found == nullptr)
         fail(SAB_E_UNSUPPORTED, function,
              ": this sampler has no random access: read its batches one after the other");
-    if (found->sequence().has_others())
+    if (found->cursor().sequence().has_others())
         fail(SAB_E_UNSUPPORTED, function,
              ": this sampler does not know the samples of the other ranks: read the batches of "
              "each rank there");
-    return *found;
+    return found->cursor();
 }
 
-Cursor& need_random_access(Sampler& sampler, const char* function) {
-    Cursor* const found = sampler.random_access();
+RandomAccess& need_random_access(Sampler& sampler, const char* function) {
+    RandomAccess* const found = sampler.random_access();
     if (found == nullptr) fail(SAB_E_UNSUPPORTED, function, ": this sampler has no random access");
     return *found;
 }
 
 Cursor& need_budget(Sampler& sampler, std::size_t index, const char* function) {
-    Cursor* const found = sampler.random_access();
-    if (found == nullptr || !found->has_adjustable_budget())
+    RandomAccess* const found = sampler.random_access();
+    if (found == nullptr || !found->cursor().has_adjustable_budget())
         fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's: ",
              sampler.kind() == kind_of("sab_balanced_sampler_new")
                  ? "restore its state into a sampler with the new budget"
                  : "make a sampler with the new budget, for the next epoch");
-    const std::span<const Budget> budgets = found->plan().budgets();
+    const std::span<const Budget> budgets = found->cursor().plan().budgets();
     if (std::ranges::none_of(budgets, can_be_lowered))
         fail(SAB_E_UNSUPPORTED, function,
              ": the costs of the plan's budgets are callbacks, which it does not keep: use a cost "
              "of terms");
     check(index < budgets.size(), "index", index, "must be below the number of budgets, ",
           budgets.size());
-    return *found;
+    return found->cursor();
 }
 
 Cursor& need_lowerable(Sampler& sampler, std::size_t index, const char* function) {

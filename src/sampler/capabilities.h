@@ -9,7 +9,7 @@ namespace sab {
 uint64_t capabilities(Sampler& sampler);
 
 // What a function of the ABI needs; SAB_E_UNSUPPORTED with its name for a sampler that lacks it.
-Cursor& need_random_access(Sampler& sampler, const char* function);
+RandomAccess& need_random_access(Sampler& sampler, const char* function);
 /// For what shows the batches of all ranks.
 Cursor& need_all_ranks(Sampler& sampler, const char* function);
 Cursor& need_budget(Sampler& sampler, std::size_t index, const char* function);

@@ -32,10 +32,6 @@ Cursor::Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options
     Cursor::go_to_epoch(options.epoch);
 }
 
-sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options) {
-    return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
-}
-
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other)
     : sequence_(std::move(sequence)), options_(other.options_), schedule_(other.schedule_) {
     if (schedule_.rest) schedule_.rest = std::make_shared<const Rest>(*schedule_.rest, *sequence_);
@@ -112,26 +108,40 @@ bool Cursor::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& bloc
 }
 
 /// Takes an epoch order, if there is one, and changes the schedule. A failure leaves both
-/// unchanged.
+/// unchanged. Gives what was before.
 template <class Body>
-void Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body) {
-    Schedule before = schedule_;
+Cursor::Parked Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body) {
+    Parked before;
+    before.schedule_ = schedule_;
+    before.earlier_ = earlier_;
     if (epoch_order) sequence_->exchange(*epoch_order);
     try {
         body();
     } catch (...) {
-        schedule_ = std::move(before);
+        schedule_ = std::move(before.schedule_);
         divided_batch_ = {};
         if (epoch_order) sequence_->exchange(*epoch_order);
         throw;
     }
+    before.order_ = std::move(epoch_order);
+    return before;
+}
+
+void Cursor::exchange(Parked& other) noexcept {
+    if (other.order_) sequence_->exchange(*other.order_);
+    std::swap(earlier_, other.earlier_);
+    exchange(other.schedule_);
 }
 
 void Cursor::go_to_epoch(uint64_t epoch) {
+    move_to(epoch);
+}
+
+Cursor::Parked Cursor::move_to(uint64_t epoch) {
     const EpochOptions epoch_options{options_.seed,           epoch,
                                      schedule_.world_size,    options_.costliest_first,
                                      schedule_.micro_batches, options_.mix_lengths};
-    attempt(sequence_->make_epoch_order(epoch_options), [&] {
+    Parked before = attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
         schedule_.begin = {};
@@ -139,6 +149,7 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         check_any_step();
     });
     earlier_.clear();
+    return before;
 }
 
 /// Refuses an epoch of which SAB_LAST_STEP_DROP, or the fewest samples of a batch, leave nothing.
@@ -400,13 +411,12 @@ StepTotals Cursor::step_of(const EpochBatch& batch) {
         totals.total = batch.batch.total;
         return totals;
     }
-    for (uint64_t position = first; position < end; ++position)
-        add_totals(global_batch_at(position), totals);
+    for (uint64_t position = first; position < end; ++position) add_totals(position, totals);
     return totals;
 }
 
-/// Adds what all ranks take in a micro-batch.
-void Cursor::add_totals(const GlobalBatch& global_batch, StepTotals& totals) const {
+void Cursor::add_totals(uint64_t position, StepTotals& totals) const {
+    const GlobalBatch global_batch = global_batch_at(position);
     if (sequence_->has_others()) {
         totals.samples += sequence_->samples_of_ranks(global_batch.position);
         totals.total.fill(-1);
@@ -415,9 +425,9 @@ void Cursor::add_totals(const GlobalBatch& global_batch, StepTotals& totals) con
     // Whole batches, or all the pieces of them.
     const uint64_t batches = order().batches();
     const auto add = [&](uint64_t first, uint64_t end, uint64_t times) {
-        for (uint64_t position = first; position < end; ++position) {
-            totals.samples += times * order().samples(position % batches);
-            sab::add(order().total(position % batches), static_cast<double>(times), totals.total);
+        for (uint64_t batch = first; batch < end; ++batch) {
+            totals.samples += times * order().samples(batch % batches);
+            sab::add(order().total(batch % batches), static_cast<double>(times), totals.total);
         }
     };
     // more ranks than batches see the epoch several times over
@@ -429,7 +439,7 @@ std::size_t Cursor::save(std::span<std::byte> out) const {
     return save(schedule_, pass_ == Pass::ended, out);
 }
 
-std::size_t Cursor::save_at(uint64_t position, std::span<std::byte> out) const {
+std::size_t Cursor::save_at(uint64_t position, std::span<std::byte> out) {
     Schedule then = schedule_;
     for (std::size_t i = earlier_.size(); position < then.first_position && i > 0; --i)
         then = earlier_[i - 1];
@@ -491,14 +501,15 @@ void Cursor::place(const OrderState& order) {
 
 /// Goes where a state was saved, as a cursor of the ranks that saved it. Then these take over.
 /// `done`: as of RestBegin.
-void Cursor::go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done) {
+Cursor::Parked Cursor::go_to(const OrderState& order, const CursorState& state,
+                             std::vector<uint64_t> done) {
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
     match_state("mix_lengths", state.mix_lengths, options_.mix_lengths);
     check_state(order, state);
     const EpochOptions epoch_options{options_.seed,       order.epoch,
                                      state.step_batches,  options_.costliest_first,
                                      state.micro_batches, options_.mix_lengths};
-    attempt(sequence_->make_epoch_order(epoch_options), [&] {
+    return attempt(sequence_->make_epoch_order(epoch_options), [&] {
         check_consistent(state.first_batch <= sequence_->batches());
         check_consistent(done.empty() ||
                          (has_adjustable_budget() && done.size() == plan().buckets().size()));
@@ -521,9 +532,9 @@ void Cursor::go_to(const OrderState& order, const CursorState& state, std::vecto
 }
 
 /// The same where the sequence cuts its batches for these ranks.
-void Cursor::go_to_cut(const OrderState& order, std::span<const uint64_t> body) {
+Cursor::Parked Cursor::go_to_cut(const OrderState& order, std::span<const uint64_t> body) {
     Sequence::Restored restored = sequence_->restored(order, body);
-    attempt(std::move(restored.epoch_order), [&] {
+    return attempt(std::move(restored.epoch_order), [&] {
         schedule_.epoch_options.epoch = order.epoch;
         schedule_.first_position = restored.first_position;
         schedule_.first_step = restored.first_step;
@@ -531,7 +542,12 @@ void Cursor::go_to_cut(const OrderState& order, std::span<const uint64_t> body) 
     });
 }
 
-void Cursor::restore(std::span<const std::byte> bytes) {
+void Cursor::restore(std::span<const std::byte> state) {
+    move_to(state);
+    ++changes_;
+}
+
+Cursor::Parked Cursor::move_to(std::span<const std::byte> bytes) {
     OrderState order{};
     CursorState state{};
     std::vector<uint64_t> cut = sequence_->state_body(0);  // is overwritten
@@ -541,15 +557,12 @@ void Cursor::restore(std::span<const std::byte> bytes) {
                                : std::as_writable_bytes(std::span(cut)));
     match_order(order, options_);
     check_consistent(cut.empty() || done.empty());
-    if (cut.empty())
-        go_to(order, state, std::move(done));
-    else
-        go_to_cut(order, cut);
+    Parked before = cut.empty() ? go_to(order, state, std::move(done)) : go_to_cut(order, cut);
     earlier_.clear();
     // Under SAB_LAST_STEP_DROP other options could make a step of what was left out.
     if (order.has_ended == 1) schedule_.position = schedule_.end;
     pass_ = order.has_ended == 1 ? Pass::ended : Pass::ready;
-    ++changes_;
+    return before;
 }
 
 }  // namespace sab

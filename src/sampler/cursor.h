@@ -21,7 +21,7 @@ struct DividedRun {
     uint64_t pieces;
 };
 
-class Cursor final : public Sampler {
+class Cursor final : public RandomAccess {
 public:
     Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
 
@@ -32,7 +32,7 @@ public:
     const EpochChoice* choice() const override { return sequence_->choice(); }
     std::optional<uint64_t> known_batch_count() const override { return batch_count(); }
     StepTotals step_of(const EpochBatch& batch) override;
-    Cursor* random_access() override { return this; }
+    Cursor& cursor() override { return *this; }
     void own() noexcept override { sequence_->own(); }
 
     const SamplerOptions& options() const { return options_; }
@@ -41,7 +41,7 @@ public:
     uint64_t first_position() const { return schedule_.first_position; }
     uint64_t batch_count() const { return schedule_.end; }
     /// Shows the batch of this rank at a position from first_position() to below batch_count().
-    void at(uint64_t position, EpochBatch& batch);
+    void at(uint64_t position, EpochBatch& batch) override;
     /// Shows the batch of any rank at such a position.
     void fill(uint64_t position, uint64_t rank, EpochBatch& batch);
     /// Reads the batch of one of the shards of the sequence at such a position.
@@ -51,15 +51,27 @@ public:
     /// Of a batch of any rank. A part of a batch costs its share of the samples.
     double cost(uint64_t position, uint64_t rank) const;
     /// See sab_next_block(). False when the epoch has no more batches.
-    bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block);
-    void seek(uint64_t position);
-    /// Writes a state where there is room for it. Returns its size.
-    std::size_t save(std::span<std::byte> state) const;
-    /// See sab_sampler_state_save_at().
-    std::size_t save_at(uint64_t position, std::span<std::byte> state) const;
-    void restore(std::span<const std::byte> state);
+    bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) override;
+    void seek(uint64_t position) override;
+    std::size_t save(std::span<std::byte> state) const override;
+    std::size_t save_at(uint64_t position, std::span<std::byte> state) override;
+    void restore(std::span<const std::byte> state) override;
     /// One that is where this one is, for another thread. It stays in this epoch.
     std::unique_ptr<Cursor> copy() const;
+    /// Adds what all ranks take at a position.
+    void add_totals(uint64_t position, StepTotals& totals) const;
+    /// The first position that save_at() takes.
+    uint64_t first_saved() const {
+        return earlier_.empty() ? first_position() : earlier_.front().first_position;
+    }
+
+    /// An epoch that the cursor left: its order, and the place in it.
+    class Parked;
+    /// As set_epoch() and restore(). Gives the epoch that the cursor was in.
+    Parked move_to(uint64_t epoch);
+    Parked move_to(std::span<const std::byte> state);
+    /// Swaps the epoch with one that the cursor left.
+    void exchange(Parked& other) noexcept;
     /// How the batches of the last step are divided; empty where they are not.
     std::vector<DividedRun> last_runs() const;
 
@@ -142,13 +154,12 @@ private:
     void take_over(Schedule& schedule, uint64_t position) const;
     std::size_t save(const Schedule& schedule, bool has_ended, std::span<std::byte> state) const;
     void check_state(const OrderState& order, const CursorState& state) const;
-    void go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done);
-    void go_to_cut(const OrderState& order, std::span<const uint64_t> body);
+    Parked go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done);
+    Parked go_to_cut(const OrderState& order, std::span<const uint64_t> body);
     void place(const OrderState& order);
     template <class Body>
-    void attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
+    Parked attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
     void exchange(Schedule& schedule) noexcept;
-    void add_totals(const GlobalBatch& global_batch, StepTotals& totals) const;
 
     std::unique_ptr<Sequence> sequence_;
     SamplerOptions options_;
@@ -160,6 +171,20 @@ private:
     mutable std::vector<DividedRun> divided_;
 };
 
+class Cursor::Parked {
+public:
+    uint64_t batch_count() const { return schedule_.end; }
+    uint64_t first_saved() const {
+        return earlier_.empty() ? schedule_.first_position : earlier_.front().first_position;
+    }
+
+private:
+    friend class Cursor;
+    std::unique_ptr<Sequence::EpochOrder> order_;
+    Schedule schedule_;
+    std::vector<Schedule> earlier_;
+};
+
 struct Cursor::Change {
     void commit() noexcept;
     Cursor& cursor;
@@ -167,7 +192,7 @@ struct Cursor::Change {
     std::optional<Schedule> schedule{};
 };
 
-/// The handle of a cursor over a sequence.
+/// The handle of a cursor over a sequence, or of passes over it.
 sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
 
 }  // namespace sab

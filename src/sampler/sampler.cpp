@@ -64,8 +64,8 @@ sab_step shown_step(sab_sampler& sampler) {
 }
 
 std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
-    if (Cursor* const cursor = sampler.impl->random_access()) {
-        if (!cursor->next_block(sampler.shown, most, sampler.block)) return std::nullopt;
+    if (RandomAccess* const own = sampler.impl->random_access()) {
+        if (!own->next_block(sampler.shown, most, sampler.block)) return std::nullopt;
         return sampler.block.shown();
     }
     // One batch: a second one that fails could not be taken back.
@@ -139,6 +139,14 @@ bool BatchArrays::add(const EpochBatch& placed) {
     if (has_starts_) append(starts_, batch.starts, batch.count);
     offsets_.push_back(offsets_.back() + batch.count);
     return true;
+}
+
+void BatchArrays::place(uint64_t epoch, uint64_t step, uint64_t batch, uint64_t micro_batches) {
+    epoch_ = epoch;
+    for (std::size_t i = 0; i < count(); ++i) {
+        step_[i] = step + (batch + i) / micro_batches;
+        micro_batch_[i] = (batch + i) % micro_batches;
+    }
 }
 
 sab_block BatchArrays::shown() {

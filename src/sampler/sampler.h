@@ -75,6 +75,9 @@ public:
     /// False, without a change, for a batch that has other arrays than the first. A batch that does
     /// not fit into memory is left out.
     bool add(const EpochBatch& placed);
+    /// Says which places the batches have in an epoch: the first is number `batch`, counted from
+    /// the beginning of `step`.
+    void place(uint64_t epoch, uint64_t step, uint64_t batch, uint64_t micro_batches);
     /// The arrays live as long as nothing is changed.
     sab_block shown();
 
@@ -98,7 +101,7 @@ struct StepTotals {
     PerColumn total{};  ///< -1: not known
 };
 
-class Cursor;
+class RandomAccess;
 
 /// What every sampler can do: walk the batches of an epoch in order.
 class Sampler {
@@ -127,11 +130,11 @@ public:
         return {1, batch.batch.count, batch.batch.total};
     }
     /// How often the sampler went to another epoch, state or budget.
-    uint64_t changes() const { return changes_; }
+    virtual uint64_t changes() const { return changes_; }
 
     /// Itself, if its batches can be read in any order and its position can be saved; else null.
     /// capabilities.h refuses for those that cannot.
-    virtual Cursor* random_access() { return nullptr; }
+    virtual RandomAccess* random_access() { return nullptr; }
 
     /// Takes over what the caller handed to the constructor: a callback's context or a stream.
     /// Called once, when nothing can fail any more: after a failed call it is still the caller's.
@@ -150,6 +153,26 @@ protected:
 
     Pass pass_ = Pass::ready;
     uint64_t changes_ = 0;
+};
+
+class Cursor;
+
+/// A sampler whose batches can be read in any order, and whose position can be saved.
+class RandomAccess : public Sampler {
+public:
+    RandomAccess* random_access() override { return this; }
+    /// What walks the epochs of the data: itself, unless epochs have a number of steps of their
+    /// own.
+    virtual Cursor& cursor() = 0;
+
+    // As the functions of the ABI:
+    virtual void at(uint64_t position, EpochBatch& batch) = 0;
+    virtual bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) = 0;
+    virtual void seek(uint64_t position) = 0;
+    /// Writes a state where there is room for it. Returns its size.
+    virtual std::size_t save(std::span<std::byte> state) const = 0;
+    virtual std::size_t save_at(uint64_t position, std::span<std::byte> state) = 0;
+    virtual void restore(std::span<const std::byte> state) = 0;
 };
 
 }  // namespace sab

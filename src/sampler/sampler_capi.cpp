@@ -178,6 +178,7 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
         const sab::Progress progress = sab::read_progress(options);
         sab::with_name("options", "sampler", [&] {
             const sab::SamplerOptions given(sab::read_options(sampler, "sampler"), true);
+            sab::refuse_steps_per_epoch(given, "a report is of epochs of the data");
             sab::make_report(*plan, given, progress, report);
         });
     });

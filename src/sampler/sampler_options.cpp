@@ -14,6 +14,7 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_bucket
       last_step(given.last_step),
       costliest_first(given.costliest_first),
       mix_lengths(given.mix_lengths == 1),
+      steps_per_epoch(given.steps_per_epoch),
       balance(given.balance),
       balance_count(given.balance_count) {
     default_to(world_size, 1);
@@ -25,6 +26,8 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_bucket
           last_step, "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
     check(micro_batches <= most_micro_batches, "options.micro_batches", micro_batches,
           "must be at most ", most_micro_batches);
+    check(steps_per_epoch <= most_epoch_steps, "options.steps_per_epoch", steps_per_epoch,
+          "must be at most 2^32");
     check(given.mix_lengths == 0 || given.mix_lengths == 1, "options.mix_lengths",
           given.mix_lengths, "must be 0 or 1");
     if (has_buckets) return;
@@ -45,6 +48,11 @@ std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames colu
 
 void refuse_costliest_first(const SamplerOptions& options, std::string_view why) {
     check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
+          "must be 0: ", why);
+}
+
+void refuse_steps_per_epoch(const SamplerOptions& options, std::string_view why) {
+    check(options.steps_per_epoch == 0, "options.steps_per_epoch", options.steps_per_epoch,
           "must be 0: ", why);
 }
 

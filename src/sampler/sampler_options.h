@@ -12,6 +12,7 @@ namespace sab {
 
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
+inline constexpr uint64_t most_epoch_steps = uint64_t{1} << 32;  ///< of an epoch
 
 /// Default ones have the defaults.
 struct SamplerOptions {
@@ -27,6 +28,7 @@ struct SamplerOptions {
     sab_last_step last_step = SAB_LAST_STEP_SPLIT;
     uint64_t costliest_first = 0;
     bool mix_lengths = false;
+    uint64_t steps_per_epoch = 0;  ///< 0: an epoch has each sample once
     /// valid during the call
     const sab_cost* const* balance = nullptr;
     std::size_t balance_count = 0;
@@ -37,6 +39,8 @@ std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames colu
 
 /// Refuses `costliest_first` of a sampler whose batches have another order.
 void refuse_costliest_first(const SamplerOptions& options, std::string_view why);
+/// Refuses `steps_per_epoch` of what is about epochs of the data.
+void refuse_steps_per_epoch(const SamplerOptions& options, std::string_view why);
 /// Refuses what an order that is not shuffled does not use.
 void refuse_shuffling(const SamplerOptions& options);
 

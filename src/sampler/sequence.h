@@ -177,6 +177,8 @@ public:
     virtual Restored restored(const OrderState&, std::span<const uint64_t> /*body*/) const {
         return {};
     }
+    /// Whether all epochs have the same number of batches.
+    virtual bool has_equal_epochs() const { return choice() == nullptr; }
     /// As Sampler::own().
     virtual void own() noexcept {}
     /// Which samples an epoch has, if the sizes are a mixture.

@@ -93,6 +93,8 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
 std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
                                  uint64_t fingerprint, const EpochChoice* choice, OrderState& order,
                                  std::span<std::byte> body) {
+    if (state.size() >= 4 && std::memcmp(state.data(), "SABP", 4) == 0)
+        mismatch_state("was saved with steps_per_epoch, this sampler has none");
     check_state_begin(state, "SABS", "a sampler", state_version);
     StateHeader header{};
     std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));

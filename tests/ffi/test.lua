@@ -45,7 +45,7 @@ local words_of = {
   method = {shuffled = lib.SAB_PACK_SHUFFLED, best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, concat = lib.SAB_PACK_CONCAT},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_sequences = true, window = true, tries = true, split = true,
-                  seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true, mix_lengths = true}
+                  seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true, mix_lengths = true, steps_per_epoch = true}
 
 local length_powers = {padded = {1}, quadratic = {2}, product = {1, 1}} -- of costs
 

@@ -312,6 +312,8 @@ static void set_option(struct golden_case* c, char** words) {
         c->inputs.options.costliest_first = strtoull(value, NULL, 10);
     else if (strcmp(key, "mix_lengths") == 0)
         c->inputs.options.mix_lengths = (int32_t)strtoull(value, NULL, 10);
+    else if (strcmp(key, "steps_per_epoch") == 0)
+        c->inputs.options.steps_per_epoch = strtoull(value, NULL, 10);
     else if (strcmp(key, "last_step") == 0)
         c->inputs.options.last_step = one_of(value, last_steps);
     else

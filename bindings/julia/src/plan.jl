@@ -243,9 +243,10 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
 Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
 
-function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing, mix_lengths = nothing)
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing, mix_lengths = nothing, steps_per_epoch = nothing)
     return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
-        micro_batches = micro_batches, costliest_first = costliest_first, mix_lengths = mix_lengths === nothing ? nothing : Int32(Bool(mix_lengths)))
+        micro_batches = micro_batches, costliest_first = costliest_first, mix_lengths = mix_lengths === nothing ? nothing : Int32(Bool(mix_lengths)),
+        steps_per_epoch = steps_per_epoch)
 end
 
 # The same with the cost that steps even out, of sizes with these columns; and what the call needs.

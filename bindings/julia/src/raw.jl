@@ -305,6 +305,7 @@ mutable struct sab_sampler_options <: Struct
     mix_lengths::Int32
     balance::Ptr{Ptr{sab_cost}}
     balance_count::Csize_t
+    steps_per_epoch::UInt64
     sab_sampler_options() = zeroed(new())
 end
 

@@ -421,7 +421,7 @@ const BucketSampler = Sampler{:BucketSampler}
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                  costliest_first = 0, micro_batches = 1, mix_lengths = false, balance)
+                  costliest_first = 0, micro_batches = 1, mix_lengths = false, balance, steps_per_epoch = 0)
 
 The batches in shuffled order with random access, a pure function of plan, seed, epoch, position, and
 of the options that the epoch began with. In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
@@ -430,7 +430,8 @@ up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a
 optimizer; [`SAB.step`](@ref) gives the weights of the loss. Of batches of nearly equal cost, those of
 like length form a micro-step; with `mix_lengths` it holds batches of all lengths. `balance` is the
 cost that is evened out over the ranks, anything that [`Cost`](@ref) takes; by default that of the
-first budget.
+first budget. With `steps_per_epoch`, which all samplers with `micro_batches` take, an epoch has so
+many steps and goes on where the one before stopped, in the next epoch of the data if need be.
 """
 function BucketSampler(plan::Plan; given...)
     walk, costs = balanced_options(columns(plan); given...)

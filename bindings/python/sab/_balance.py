@@ -217,7 +217,7 @@ class BaguaSampler(RandomAccessSampler):
         random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of
             the range of complexities.
         batch_size: successive samples of the rank in a batch.
-        micro_batches, output: as for :class:`sab.BucketSampler`.
+        micro_batches, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
 
     >>> import sab
     >>> sampler = sab.BaguaSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)
@@ -237,6 +237,7 @@ class BaguaSampler(RandomAccessSampler):
         random_level: float = 0.0,
         batch_size: int = 1,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
@@ -299,7 +300,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             indices.
         budget: instead: a batch closes before its complexities would sum to more.
         drop_last: leave out batches that not all ranks have.
-        micro_batches, output: as for :class:`sab.BucketSampler`.
+        micro_batches, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
 
     Raises:
         ValueError: an argument breaks a rule, or a rank gets no batch while others do; and whatever
@@ -324,6 +325,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         drop_last: bool = False,
         random_level: float = 0.0,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)

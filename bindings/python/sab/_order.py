@@ -27,6 +27,7 @@ class Order(TypedDict, total=False):
     last_step: LastStep
     costliest_first: int
     micro_batches: int
+    steps_per_epoch: int
     mix_lengths: bool
 
 
@@ -54,6 +55,7 @@ def sampler_options(
     options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
     options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
     options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
+    options.steps_per_epoch = whole("steps_per_epoch", order.get("steps_per_epoch", 0))
     options.mix_lengths = flag("mix_lengths", order.get("mix_lengths", False))
     if calls is not None:
         set_balance(options, balance, calls, columns)

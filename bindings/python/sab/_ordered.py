@@ -28,7 +28,8 @@ class OrderedSampler(RandomAccessSampler):
         indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
         sizes: anything that :class:`sab.Sizes` takes.
         budget: largest sum of the sizes of a batch.
-        rank, world_size, last_step, micro_batches, output: as for :class:`sab.BucketSampler`.
+        rank, world_size, last_step, micro_batches, steps_per_epoch, output: as for
+            :class:`sab.BucketSampler`.
 
     >>> import sab
     >>> sampler = sab.OrderedSampler(None, [2, 2, 2, 2, 2], budget=4)
@@ -46,6 +47,7 @@ class OrderedSampler(RandomAccessSampler):
         world_size: int = 1,
         last_step: LastStep = "split",
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         output: Output = "numpy",
     ) -> None:
         order = order_of(locals())

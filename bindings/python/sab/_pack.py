@@ -245,8 +245,8 @@ class PackedSampler(RandomAccessSampler):
         balance: the cost that the bins of one step have in common: a cost as for :func:`sab.plan`,
             summed over the samples of a bin. By default ``"quadratic"``: attention inside each
             sample. Of several columns it is the sum of the squared shares of the capacities.
-        seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
-            :class:`sab.BucketSampler`.
+        seed, rank, world_size, last_step, costliest_first, micro_batches, steps_per_epoch, output:
+            as for :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -279,6 +279,7 @@ class PackedSampler(RandomAccessSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:

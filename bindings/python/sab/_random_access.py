@@ -70,6 +70,9 @@ class RandomAccessSampler(Sampler):
         check(lib.sab_sampler_get_batch_count(self._handle, count))
         return int(count[0])
 
+    def _length(self) -> float:
+        return len(self)
+
     def _facts(self) -> Facts:
         facts = super()._facts()
         if facts:

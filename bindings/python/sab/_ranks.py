@@ -450,7 +450,7 @@ class BalancedSampler(RandomAccessSampler):
             ``balance`` are then costs of a padded batch; a function cannot be one of them. The
             micro-batches of a step are sorted, the costliest of each rank first.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
-        seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
+        seed, rank, world_size, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
             ``"wrap"`` (filled up from the beginning of the epoch).
         progress: True for a bar, or ``progress(done, total)``.
@@ -477,6 +477,7 @@ class BalancedSampler(RandomAccessSampler):
         cost: CostLike | None = None,
         balance: BalanceLike | None = None,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         fill: float | None = None,
         padded: bool = False,
         oversize: Literal["error", "skip"] = "error",
@@ -618,7 +619,7 @@ class ShardedSampler(RandomAccessSampler):
             sources.
         budget: as for :func:`sab.plan`. Its other options, except ``tail``, may be given by name;
             ``separate_by="source"`` with a mixture only.
-        seed, micro_batches, output: as for :class:`sab.BucketSampler`.
+        seed, micro_batches, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         group: a process group of torch.distributed; None: all ranks.
         gather, rank, world_size, timeout: as for :func:`check_ranks`.
     """
@@ -630,6 +631,7 @@ class ShardedSampler(RandomAccessSampler):
         *,
         seed: int = 0,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         group: Any = None,
         gather: Gather | None = None,
         rank: int | None = None,
@@ -647,6 +649,7 @@ class ShardedSampler(RandomAccessSampler):
                 "rank": own,
                 "world_size": size,
                 "micro_batches": micro_batches,
+                "steps_per_epoch": steps_per_epoch,
             }
             own_sizes = as_sizes(sizes)
             options = plan_options(budget, plan, source=own_sizes)

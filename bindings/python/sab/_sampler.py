@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Callable, Literal
@@ -39,7 +40,9 @@ class Sampler:
     its own. Each ``for`` loop begins a pass:
 
     - after a finished pass, the next epoch;
-    - after a pass that was not finished, the same epoch from its start;
+    - after a pass that was not finished, the same epoch from its start. When passes are broken off
+      at the same place again, a warning says so: ``steps_per_epoch`` makes passes of a number of
+      steps, each of which goes on where the last one stopped;
     - after :meth:`load_state_dict`, what is left of the saved epoch; the next epoch if the saved
       one was finished.
 
@@ -70,6 +73,7 @@ class Sampler:
     _last: Walk | None = None  # the pass that gave a batch last
     _current: Walk | None = None  # the pass whose place the library has
     _outer: Walk | None = None  # the pass that was left for one that begins
+    _broken: tuple[int, ...] = ()  # where a pass was broken off last
     _limits: Mapping[int, float] = {}  # the budgets that were set; replaced, not changed
 
     def __init__(self) -> None:
@@ -189,9 +193,10 @@ class Sampler:
             raise
         walk.is_open = walk.is_held
 
-    def _break_off(self, walk: Walk) -> None:
+    def _break_off(self, walk: Walk, position: int | None = None) -> None:
         """Ends a pass that is not finished, and goes on with the one in which it began."""
         walk.is_open = False
+        self._warn_of_repeats(walk, walk.step if position is None else position)
         outer = walk.outer
         while outer is not None and not outer.is_open:
             outer = outer.outer
@@ -202,6 +207,24 @@ class Sampler:
             and self._handle != ffi.NULL
         ):
             self._turn_to(outer)
+
+    def _warn_of_repeats(self, walk: Walk, position: int) -> None:
+        """Warns when a pass is broken off where the last one was: more than a look at a batch."""
+        if walk.outer is not None or self._handle == ffi.NULL or position < walk.first + 2:
+            return
+        broken = (walk.placed, walk.epoch, walk.first, position)
+        if broken == self._broken and position < self._length():
+            warnings.warn(
+                f"two passes over epoch {walk.epoch} were broken off at the same place, so its other "
+                "batches never come: make the sampler with steps_per_epoch=, so that a pass goes on "
+                "where the last one stopped, or call set_epoch() before each pass",
+                stacklevel=2,
+            )
+        self._broken = broken
+
+    def _length(self) -> float:
+        """The batches of the epoch, as far as they are known."""
+        return math.inf
 
     def __iter__(self) -> Iterator[Any]:
         indices = (batch.indices for batch in self.batches())

@@ -157,6 +157,9 @@ class BucketSampler(PlanSampler):
         micro_batches: batches that each rank takes in a step of the optimizer (gradient
             accumulation), of different lengths. ``len()``, positions and states count batches;
             :meth:`step` gives the weights of the loss.
+        steps_per_epoch: steps of an epoch: a ``for`` loop then ends after so many steps, and the
+            next one goes on where it stopped, in the next epoch of the data if need be.
+            ``len()`` is ``steps_per_epoch * micro_batches``. 0: an epoch has each sample once.
         mix_lengths: False: of batches of nearly equal cost, those of like length form a micro-step,
             so that ranks wait little even where time is not in proportion to the budget. True: a
             micro-step holds batches of all lengths.
@@ -185,6 +188,7 @@ class BucketSampler(PlanSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         mix_lengths: bool = False,
         balance: BalanceLike | None = None,
         output: Output = "numpy",
@@ -218,6 +222,7 @@ class SequentialSampler(PlanSampler):
         world_size: int = 1,
         last_step: LastStep = "split",
         micro_batches: int = 1,
+        steps_per_epoch: int = 0,
         output: Output = "numpy",
         **options: Unpack[PlanOptions],
     ) -> None:

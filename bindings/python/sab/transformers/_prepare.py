@@ -134,8 +134,8 @@ def prepare(
         device: with ``budget="memory"``: the device to measure, as for :class:`sab.Probe`; by
             default that of the model.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
-            ``balance``, ``costliest_first``, ``last_step`` and ``mix_lengths`` of
-            :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
+            ``balance``, ``costliest_first``, ``last_step``, ``mix_lengths`` and
+            ``steps_per_epoch`` of :class:`sab.BucketSampler`. Evaluation takes ``cost``, ``length_multiple``,
             ``max_batch_size``, ``batch_size_multiple``, ``max_shapes`` and ``padding`` among them.
 
     Returns:

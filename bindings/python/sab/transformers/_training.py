@@ -32,9 +32,16 @@ _OF_EVALUATION = (
     "max_shapes",
     "padding",
 )
-_OF_ORDER = ("balance", "costliest_first", "last_step", "mix_lengths", "seed")
+_OF_ORDER = (
+    "balance",
+    "costliest_first",
+    "last_step",
+    "mix_lengths",
+    "seed",
+    "steps_per_epoch",
+)
 # Options that steps of random samples take.
-_OF_RANDOM_STEPS = ("balance", "cost", "last_step", "oversize", "seed")
+_OF_RANDOM_STEPS = ("balance", "cost", "last_step", "oversize", "seed", "steps_per_epoch")
 _FEWEST_RANDOM = 8  # micro-batches of a step, so that little of them is padding
 
 

@@ -67,6 +67,10 @@ impl<'f> SamplerOptions<'f> {
         /// [`Sampler::bucket`]: whether a micro-step holds batches of all lengths. By default, of
         /// batches of nearly equal cost those of like length form a micro-step.
         mix_lengths(wanted: bool) => mix_lengths = i32::from(wanted);
+        /// Steps of an epoch, which goes on where the one before stopped, in the next epoch of the
+        /// data if need be. An epoch then has this times `micro_batches` batches. 0, the default:
+        /// an epoch has each sample once.
+        steps_per_epoch(steps: u64) => steps_per_epoch = steps;
     }
 
     /// [`Sampler::bucket`]: the cost that a micro-step evens out over the ranks; that of the first

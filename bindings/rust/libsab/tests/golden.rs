@@ -131,6 +131,7 @@ impl Case<'_> {
             ["micro_batches", value] => options.micro_batches(number(value)),
             ["costliest_first", value] => options.costliest_first(number(value)),
             ["mix_lengths", value] => options.mix_lengths(number::<u64>(value) == 1),
+            ["steps_per_epoch", value] => options.steps_per_epoch(number(value)),
             ["last_step", "split"] => options.last_step(LastStep::Split),
             ["last_step", "drop"] => options.last_step(LastStep::Drop),
             ["last_step", "wrap"] => options.last_step(LastStep::Wrap),

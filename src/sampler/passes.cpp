@@ -1,0 +1,446 @@
+#include "sampler/passes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/saved_state.h"
+#include "base/xxhash.h"
+#include "sampler/state.h"
+
+namespace sab {
+/// What a state of passes begins with. The cursor's states follow: at the start of the pass, and at
+/// the position.
+struct PassesState {
+    char magic[4];
+    uint32_t version;
+    uint64_t checksum;  ///< XXH3 (64 bits) of all that follows it
+    uint32_t length;    ///< of the whole state
+    uint32_t start_length;
+    uint64_t steps_per_epoch;
+    uint64_t epoch;
+    uint64_t position;
+    uint64_t base_position;
+    uint64_t base_step;
+    uint64_t world_size;
+    uint32_t micro_batches;
+    uint32_t has_ended;
+};
+static_assert(sizeof(PassesState) == 80);
+
+namespace {
+
+constexpr uint32_t passes_version = 1;
+constexpr uint64_t most_batches = uint64_t{1} << 62;  // before a pass, in all epochs of the data
+
+uint64_t checksum_of_passes(std::span<const std::byte> state) {
+    const auto covered = state.subspan(offsetof(PassesState, length));
+    return XXH3_64bits(covered.data(), covered.size());
+}
+
+std::vector<std::byte> saved(const Cursor& cursor) {
+    std::vector<std::byte> state(cursor.save({}));
+    cursor.save(state);
+    return state;
+}
+
+uint64_t rounded_up(uint64_t batches, uint64_t of_step) {
+    return batches / of_step + (batches % of_step != 0);
+}
+
+std::vector<double> limits_of(const Cursor& cursor) {
+    std::vector<double> limits;
+    if (!cursor.has_adjustable_budget()) return limits;
+    for (std::size_t i = 0; i < cursor.plan().budgets().size(); ++i)
+        limits.push_back(cursor.limit(i));
+    return limits;
+}
+
+void set_limits(Cursor& cursor, std::span<const double> limits) {
+    for (std::size_t i = 0; i < limits.size(); ++i)
+        if (cursor.limit(i) != limits[i]) cursor.prepare_limit(i, limits[i]).commit();
+}
+
+PassesState read_passes(std::span<const std::byte> state) {
+    if (state.size() >= 4 && std::memcmp(state.data(), "SABS", 4) == 0)
+        mismatch_state(
+            "was saved without steps_per_epoch, this sampler has it; begin its epoch with "
+            "sab_sampler_set_epoch()");
+    check_state_begin(state, "SABP", "a sampler with steps_per_epoch", passes_version);
+    PassesState read{};
+    std::memcpy(&read, state.data(), std::min(state.size(), sizeof read));
+    check_state_size(state.size(), std::max<std::size_t>(read.length, sizeof read));
+    check_state_checksum(read.checksum, checksum_of_passes(state));
+    check_consistent(read.start_length <= state.size() - sizeof read &&
+                     read.steps_per_epoch >= 1 && read.steps_per_epoch <= most_epoch_steps &&
+                     read.micro_batches >= 1 && read.micro_batches <= most_micro_batches &&
+                     read.world_size >= 1 && read.world_size <= largest_world_size &&
+                     read.base_position <= read.position && read.base_step <= most_epoch_steps &&
+                     read.position <= most_batches && read.has_ended <= 1 &&
+                     (read.has_ended == 0 || read.position > 0));
+    return read;
+}
+
+}  // namespace
+
+sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options) {
+    if (options.steps_per_epoch == 0)
+        return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
+    SamplerOptions of_data = options;
+    of_data.epoch = 0;
+    auto cursor = std::make_unique<Cursor>(std::move(sequence), of_data);
+    return new_handle(std::make_unique<Passes>(std::move(cursor), options.epoch));
+}
+
+Passes::Passes(std::unique_ptr<Cursor> cursor, uint64_t pass) : cursor_(std::move(cursor)) {
+    if (cursor_->batch_count() == 0)
+        refuse_argument("options.steps_per_epoch", steps(), "must be 0: the sampler has no batches");
+    bases_.reserve(1);
+    begin_pass(0);
+    if (pass > 0) Passes::go_to_epoch(pass);
+}
+
+/// Where steps are counted from, after each change of a budget. Called before the cursor moves.
+const std::vector<Passes::Base>& Passes::bases() const {
+    const bool has_changed = noted_changes_ != cursor_->changes();
+    if (!has_changed && !start_.empty()) return bases_;
+    const uint64_t took_over = cursor_->first_position() + shift_;
+    if (has_changed && took_over > 0)
+        bases_.push_back(base_after(took_over));
+    else
+        start_ = saved(*cursor_);
+    noted_changes_ = cursor_->changes();
+    return bases_;
+}
+
+Passes::Base Passes::base_at(uint64_t position) const {
+    const std::vector<Base>& all = bases();
+    const auto after = std::ranges::upper_bound(all, position, {}, &Base::position);
+    return after == all.begin() ? all.front() : *(after - 1);
+}
+
+/// A step of which the ranks took a part before the position ends there.
+Passes::Base Passes::base_after(uint64_t position) const {
+    const auto after = std::ranges::upper_bound(bases_, position, {}, &Base::position);
+    const Base& before = after == bases_.begin() ? bases_.front() : *(after - 1);
+    return {position, before.step + rounded_up(position - before.position, micro_batches())};
+}
+
+uint64_t Passes::end() const {
+    const Base& last = bases().back();
+    if (saved_end_) return *saved_end_;
+    return last.position + (steps() - std::min(steps(), last.step)) * micro_batches();
+}
+
+/// The positions from it on are those that the cursor comes to from the start of the pass, or from
+/// where others took over.
+uint64_t Passes::lowest() const {
+    const uint64_t last = bases().back().position, first = first_of(shift_);
+    return last == 0 ? 0 : std::max(last, first);
+}
+
+bool Passes::is_in_reach(uint64_t position) const {
+    return position >= lowest() || (position >= bases().back().position && is_in_other(position));
+}
+
+/// Whether a state can be saved of after so many batches.
+bool Passes::is_saved(uint64_t position) const {
+    const uint64_t batch = position - (position > 0);
+    if (has(batch)) return position - shift_ >= cursor_->first_saved();
+    if (is_in_other(batch)) return position - other_->shift >= other_->parked.first_saved();
+    return position >= lowest();
+}
+
+void Passes::check_reachable(bool is_reachable, uint64_t position) const {
+    check(is_reachable, "position", position, "must not be before position ", lowest(),
+          ", where a state of other ranks or another budget took over");
+}
+
+/// Gives a batch of the cursor its place in the pass.
+void Passes::place(EpochBatch& batch) {
+    batch.epoch = pass_number_;
+    batch.position += shift_;
+    const Base base = base_at(batch.position);
+    batch.step = base.step + (batch.position - base.position) / micro_batches();
+    batch.micro_batch = (batch.position - base.position) % micro_batches();
+    batch.changes = changes();
+}
+
+void Passes::swap(Part& other) noexcept {
+    cursor_->exchange(other.parked);
+    std::swap(shift_, other.shift);
+}
+
+/// After the cursor has left an epoch of the data.
+void Passes::leave(Cursor::Parked left, uint64_t shift, Home& home) {
+    if (!home) home = Part{std::move(left), shift_};
+    shift_ = shift;
+}
+
+/// Goes to the next epoch of the data.
+void Passes::cross(Home& home) {
+    const uint64_t border = cursor_->batch_count() + shift_;
+    leave(cursor_->move_to(cursor_->epoch() + 1), border, home);
+    if (cursor_->batch_count() == 0)
+        refuse_argument("options.steps_per_epoch", steps(), "must be 0: epoch ", cursor_->epoch(),
+                        " of the data has no batches");
+}
+
+/// Goes to a position in reach, if it is in another epoch of the data.
+void Passes::go(uint64_t position, Home& home) {
+    if (has(position)) return;
+    if (is_in_other(position)) {
+        home = std::move(other_);
+        other_.reset();
+        swap(*home);
+    } else if (position < first_of(shift_)) {
+        Cursor::Parked left = cursor_->move_to(std::span<const std::byte>(start_));
+        leave(std::move(left), 0 - cursor_->position(), home);
+    }
+    while (!has(position)) cross(home);
+    cursor_->seek(position - shift_);
+}
+
+/// Moves on by so many batches, to one that there is.
+void Passes::go_on(uint64_t batches, Home& home) {
+    uint64_t left = cursor_->batch_count() - cursor_->position();
+    while (batches >= left) {
+        batches -= left;
+        cross(home);
+        left = cursor_->batch_count();
+        if (batches < left || !cursor_->sequence().has_equal_epochs()) continue;
+        const uint64_t next = cursor_->epoch() + batches / left;
+        batches %= left;
+        leave(cursor_->move_to(next), 0, home);
+    }
+    cursor_->seek(cursor_->position() + batches);
+}
+
+/// Under the budgets that hold now.
+void Passes::go_to_start(Home& home) {
+    if (lowest() == 0 && first_of(shift_) == 0) {
+        cursor_->seek(0 - shift_);
+        return;
+    }
+    const std::vector<double> limits = limits_of(*cursor_);
+    Cursor::Parked left = cursor_->move_to(std::span<const std::byte>(start_));
+    leave(std::move(left), 0 - cursor_->position(), home);
+    set_limits(*cursor_, limits);
+}
+
+/// Moves the cursor. A failure leaves it where it was.
+template <class Body>
+void Passes::attempt(Body&& body) {
+    bases();
+    const uint64_t position = cursor_->position();
+    Home home;
+    try {
+        body(home);
+    } catch (...) {
+        if (home) swap(*home);
+        cursor_->seek(position);
+        noted_changes_ = cursor_->changes();
+        throw;
+    }
+    if (home) other_ = std::move(home);
+}
+
+/// Reads something where the batch at a position is, and comes back.
+template <class Body>
+void Passes::visit(uint64_t position, Body&& body) {
+    bases();
+    const uint64_t before = cursor_->position();
+    Home home;
+    const auto come_back = [&] {
+        noted_changes_ = cursor_->changes();
+        if (!home) return;
+        swap(*home);
+        other_ = std::move(home);
+        cursor_->seek(before);
+    };
+    try {
+        go(position, home);
+        body();
+    } catch (...) {
+        come_back();
+        throw;
+    }
+    come_back();
+}
+
+void Passes::begin_pass(uint64_t pass) noexcept {
+    pass_number_ = pass;
+    start_.clear();
+    shift_ = 0 - cursor_->position();
+    other_.reset();
+    saved_end_.reset();
+    bases_.assign(1, {0, 0});  // there is room
+    noted_changes_ = cursor_->changes();
+}
+
+void Passes::go_to_epoch(uint64_t pass) {
+    const uint64_t batches = steps() * micro_batches();
+    check(pass <= most_batches / batches, "epoch", pass, "must be at most ", most_batches / batches,
+          " with steps_per_epoch = ", steps());
+    attempt([&](Home& home) {
+        if (pass == pass_number_) {
+            go_to_start(home);
+        } else if (pass > pass_number_) {
+            const uint64_t last = end();
+            go(last - 1, home);
+            cursor_->seek(last - shift_);
+            go_on((pass - pass_number_ - 1) * batches, home);
+        } else {
+            leave(cursor_->move_to(uint64_t{0}), 0, home);
+            go_on(pass * batches, home);
+        }
+    });
+    begin_pass(pass);
+}
+
+bool Passes::take(EpochBatch& batch) {
+    const uint64_t next = position();
+    if (next >= end()) return false;
+    attempt([&](Home& home) {
+        go(next, home);
+        cursor_->next(batch);
+    });
+    place(batch);
+    return true;
+}
+
+bool Passes::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
+    const uint64_t next = position(), left = end() - next;
+    scratch.changes = EpochBatch::nothing_shown;
+    if (left == 0) {
+        pass_ = Pass::ended;
+        return false;
+    }
+    attempt([&](Home& home) {
+        go(next, home);
+        cursor_->next_block(scratch, std::min<uint64_t>(most, left), block);
+    });
+    scratch.changes = EpochBatch::nothing_shown;
+    const Base base = base_at(next);
+    block.place(pass_number_, base.step, next - base.position, micro_batches());
+    pass_ = Pass::running;
+    return true;
+}
+
+void Passes::at(uint64_t position, EpochBatch& batch) {
+    check_reachable(is_in_reach(position), position);
+    check(position < end(), "position", position, "must be below the number of batches of the rank, ",
+          end());
+    visit(position, [&] {
+        cursor_->fill(position - shift_, cursor_->options().rank, batch);
+        place(batch);
+    });
+}
+
+void Passes::seek(uint64_t position) {
+    check_reachable(is_in_reach(position), position);
+    check(position <= end(), "position", position,
+          "must be at most the number of batches of the rank, ", end());
+    // Behind the batch before it, so that a position is always in one epoch of the data.
+    const uint64_t before = position - (position > 0);
+    attempt([&](Home& home) {
+        if (is_in_reach(before)) go(before, home);
+        cursor_->seek(position - shift_);
+    });
+    pass_ = Pass::ready;
+}
+
+StepTotals Passes::step_of(const EpochBatch& batch) {
+    const uint64_t first = batch.position - batch.micro_batch,
+                   last = std::min(first + micro_batches(), end());
+    StepTotals totals{last - first};
+    for (uint64_t position = first; position < last; ++position)
+        visit(position, [&] { cursor_->add_totals(position - shift_, totals); });
+    return totals;
+}
+
+std::size_t Passes::save(std::span<std::byte> out) const {
+    return write(position(), base_at(position()), pass_ == Pass::ended, saved(*cursor_), out);
+}
+
+std::size_t Passes::save_at(uint64_t position, std::span<std::byte> out) {
+    check_reachable(is_saved(position), position);
+    check(position <= end(), "position", position,
+          "must be at most the number of batches of the rank, ", end());
+    const Base base =
+        position < bases().back().position ? base_after(position) : base_at(position);
+    const std::vector<double> limits = limits_of(*cursor_);
+    std::vector<std::byte> place;
+    visit(position - (position > 0), [&] {
+        if (limits_of(*cursor_) != limits) {  // changed since: after the batches of this epoch
+            cursor_->seek(cursor_->batch_count());
+            set_limits(*cursor_, limits);
+        }
+        place.resize(cursor_->save_at(position - shift_, {}));
+        cursor_->save_at(position - shift_, place);
+    });
+    return write(position, base, false, place, out);
+}
+
+std::size_t Passes::write(uint64_t position, const Base& base, bool has_ended,
+                          std::span<const std::byte> place, std::span<std::byte> out) const {
+    const std::size_t size = sizeof(PassesState) + start_.size() + place.size();
+    if (out.size() < size) return size;
+    PassesState state{{'S', 'A', 'B', 'P'},
+                      passes_version,
+                      0,
+                      static_cast<uint32_t>(size),
+                      static_cast<uint32_t>(start_.size()),
+                      steps(),
+                      pass_number_,
+                      position,
+                      base.position,
+                      base.step,
+                      cursor_->options().world_size,
+                      static_cast<uint32_t>(micro_batches()),
+                      has_ended};
+    const std::span<std::byte> bytes = out.first(size);
+    auto to = bytes.begin() + sizeof state;
+    for (const auto part : {std::span<const std::byte>(start_), place})
+        to = std::ranges::copy(part, to).out;
+    std::memcpy(bytes.data(), &state, sizeof state);
+    state.checksum = checksum_of_passes(bytes);
+    std::memcpy(bytes.data(), &state, sizeof state);
+    return size;
+}
+
+/// Moves the cursor to the start and then to the position of a state.
+void Passes::take_state(const PassesState& read, std::span<const std::byte> state, Home& home) {
+    const auto start = state.subspan(sizeof read, read.start_length),
+               place = state.subspan(sizeof read + read.start_length);
+    leave(cursor_->move_to(start), 0, home);
+    const uint64_t epoch = cursor_->epoch(), first = 0 - cursor_->position();
+    leave(cursor_->move_to(place), 0, home);
+    shift_ = read.position - cursor_->position();
+    check_consistent(cursor_->epoch() == epoch
+                         ? shift_ == first
+                         : cursor_->epoch() > epoch && shift_ > 0 && shift_ <= read.position);
+}
+
+void Passes::restore(std::span<const std::byte> state) {
+    const PassesState read = read_passes(state);
+    const auto start = state.subspan(sizeof read, read.start_length);
+    std::vector<std::byte> kept(start.begin(), start.end());
+    attempt([&](Home& home) { take_state(read, state, home); });
+    start_ = std::move(kept);
+    other_.reset();
+    saved_end_.reset();
+    const SamplerOptions& own = cursor_->options();
+    Base base{read.base_position, read.base_step};
+    if (own.world_size != read.world_size || own.micro_batches != read.micro_batches)
+        base = {read.position,
+                read.base_step +
+                    rounded_up(read.position - read.base_position, read.micro_batches)};
+    bases_.assign(1, base);  // there is room
+    noted_changes_ = cursor_->changes();
+    pass_number_ = read.epoch;
+    if (read.has_ended == 1 || end() < read.position) saved_end_ = read.position;
+    pass_ = read.has_ended == 1 ? Pass::ended : Pass::ready;
+    ++changes_;
+}
+
+}  // namespace sab

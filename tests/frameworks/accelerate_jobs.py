@@ -85,6 +85,10 @@ def settings(folder, ranked):
                     place = loader.epoch, loader.position
                     assert next(iter(loader))["ids"].tolist() != batch["ids"].tolist()
                     assert (loader.epoch, loader.position) == place
+                own = loader.source.batch(loader.position - 1)
+                assert batch["ids"].tolist() == own.indices.tolist()
+                weights = loader.sample_weight, loader.token_weight
+                assert weights == (own.sample_weight, own.token_weight)
                 steps.append(train_step(accelerator, model, optimizer, batch))
                 ids = batch["ids"].tolist()
                 gathered.append(accelerator.gather_for_metrics(ids, use_gather_object=True))

@@ -78,6 +78,10 @@ class Model(L.LightningModule):
     def training_step(self, batch, batch_idx):
         if self.stop is not None:
             self.stop(self.current_epoch, batch_idx)
+        loader = self.trainer.train_dataloader
+        if isinstance(loader, sab.lightning.TrainerLoader):
+            assert loader.batch.indices.tolist() == batch["ids"].tolist()
+            return self.loss(batch) * loader.sample_weight
         return self.loss(batch)
 
     def on_train_batch_end(self, outputs, batch, batch_idx):

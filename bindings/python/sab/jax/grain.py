@@ -24,6 +24,7 @@ class IterDataset(_grain.IterDataset):  # type: ignore[misc]
     Iterators have exact states (``get_state``, ``set_state``, grain's checkpoints), also behind
     ``mp_prefetch`` and ``grain.experimental.ThreadPrefetchIterDataset``. The order does not depend
     on the number of processes. A state without ``mp_prefetch`` may be of another number of ranks.
+    A ``collate_fn`` of your own may put ``batch.sample_weight`` into the data, for the loss.
 
     Args:
         dataset, sampler, collate_fn, rank, world_size: as for :class:`sab.jax.DataLoader`. Each

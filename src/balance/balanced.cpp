@@ -132,6 +132,8 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
         mismatch_state(
             "was saved inside a step, after micro-batch ", inside, " of ", order.micro_batches,
             ": another world size, or other options, can only go on from between two steps");
+    if (!is_alike && order.position == 0)  // as if others had not begun the epoch
+        return {make_epoch_order({.seed = order.seed, .epoch = order.epoch}), 0, 0};
     made.cuts = uncut(all, order.epoch, counts);
     if (!is_alike) {
         made.first_step = step;

@@ -117,7 +117,8 @@ StepCuts::StepCuts(const StepRules& rules, std::shared_ptr<const WeighedSamples>
 /// What an order has from a position on.
 StepCuts::Left StepCuts::left_from(UnitPosition at) {
     const auto kept = static_cast<double>(samples_->kept);
-    if (at == UnitPosition{}) return {samples_->kept, samples_->mean_share * kept};
+    if (at == UnitPosition{} && counts_.kept == samples_->end)
+        return {samples_->kept, samples_->mean_share * kept};
     Left left;
     while (at.unit < order_.units()) {
         offsets_.clear();
@@ -145,6 +146,7 @@ Pace StepCuts::cut(UnitPosition first, Pace least, const Progress& progress) {
     pace.spared = std::max(pace.spared, fastest.spared);
     pace.steps = std::max(pace.steps, fastest.steps + static_cast<uint64_t>(pace.spared));
     for (pace.steps = std::min(most, pace.steps); !cut_into(first, pace, progress);) {
+        check_consistent(pace.steps < most);
         const uint64_t missing = left_over_ * pace.steps / left.samples;
         pace.steps = std::min(
             most, pace.steps + std::max({uint64_t{1}, missing,

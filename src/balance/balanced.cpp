@@ -36,15 +36,15 @@ void BalancedSequence::find_steps() {
     for (uint64_t epoch = epochs_cut; epoch-- > 0;) {
         if (!samples_of_->are_alike(epoch, 0)) continue;
         StepCuts cuts = uncut(all, epoch, unit_counts(*all));
-        steps_ = cuts.cut({}, steps_, progress_);
-        if (all->padded && rules_.samples > 0 && steps_ > cuts.all_samples_steps())
+        pace_ = cuts.cut({}, pace_, progress_);
+        if (all->padded && rules_.samples > 0 && pace_.steps > cuts.all_samples_steps())
             refuse_samples(cuts);
     }
-    if (rules_.samples > 0 && steps_ == ceiling(all->kept, rules_.samples)) return;
+    if (rules_.samples > 0 && pace_.steps == ceiling(all->kept, rules_.samples)) return;
     constexpr double most_deviations = 3;
-    steps_ += static_cast<uint64_t>(
-        std::ceil(most_deviations * samples_of_->deviation() * static_cast<double>(steps_)));
-    steps_ = std::min(steps_, ceiling(all->kept, rules_.parts()));
+    pace_.steps += static_cast<uint64_t>(
+        std::ceil(most_deviations * samples_of_->deviation() * static_cast<double>(pace_.steps)));
+    pace_.steps = std::min(pace_.steps, ceiling(all->kept, rules_.parts()));
 }
 
 void BalancedSequence::refuse_samples(StepCuts& cuts) const {
@@ -62,8 +62,8 @@ void BalancedSequence::refuse_samples(StepCuts& cuts) const {
 
 /// All of an epoch. False when it must be drawn again.
 bool BalancedSequence::cut_epoch(StepCuts& cuts) const {
-    if (cuts.samples()->count == count_) return cuts.cut_into({}, steps_, progress_);
-    cuts.cut({}, 0, progress_);
+    if (cuts.samples()->count == count_) return cuts.cut_into({}, pace_, progress_);
+    cuts.cut({}, {}, progress_);
     return true;
 }
 
@@ -90,9 +90,9 @@ std::unique_ptr<Sequence::EpochOrder> BalancedSequence::make_epoch_order(
     // A mixture's epoch has other samples than epoch 0.
     counts.redraws = 0;
     made.cuts = uncut(all, epoch, counts);
-    made.cuts.cut({}, steps_, progress_);
+    made.cuts.cut({}, pace_, progress_);
     log(SAB_LOG_WARNING, "epoch ", epoch, " of the mixture has ", made.cuts.steps(),
-        " steps: its samples do not fit ", steps_, " steps, as those of other epochs do");
+        " steps: its samples do not fit ", pace_.steps, " steps, as those of other epochs do");
     return std::make_unique<EpochOrderOf<Present>>(std::move(made));
 }
 
@@ -132,18 +132,20 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
         mismatch_state(
             "was saved inside a step, after micro-batch ", inside, " of ", order.micro_batches,
             ": another world size, or other options, can only go on from between two steps");
+    if (!is_alike && order.position == 0)  // as if others had not begun the epoch
+        return {make_epoch_order({.seed = order.seed, .epoch = order.epoch}), 0, 0};
     made.cuts = uncut(all, order.epoch, counts);
     if (!is_alike) {
         made.first_step = step;
         made.took_over = order.position;
-        made.cuts.cut(begin, 0, {});
+        made.cuts.cut(begin, {}, {});
         return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), order.position, step};
     }
     made.took_over = took_over;
     if (took_over > 0)
-        made.cuts.cut(first, 0, {});
+        made.cuts.cut(first, {}, {});
     else if (!cut_epoch(made.cuts))
-        made.cuts.cut({}, steps_, {});
+        made.cuts.cut({}, pace_, {});
     const uint64_t at = (order.position - took_over) / order.micro_batches;
     check_consistent(at <= made.cuts.steps() && at <= step && made.cuts.start(at) == begin);
     made.first_step = step - at;

@@ -82,7 +82,7 @@ private:
     std::span<const uint32_t> offsets_at(uint64_t position) const;
 
     StepRules rules_;
-    uint64_t steps_ = 0;     ///< of each epoch with as many samples as epoch 0
+    Pace pace_;              ///< of each epoch with as many samples as epoch 0
     std::size_t count_ = 0;  ///< samples of epoch 0
     Progress progress_;      ///< of the constructor's call; then none
     std::shared_ptr<const EpochSamples> samples_of_;

@@ -18,12 +18,6 @@ constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
 constexpr double usual_fill = 0.95;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-/// What the last of some steps has less than the others, in steps: room for what some of these did
-/// not hold.
-double spared(double steps) {
-    return std::min(steps / 64, 0.25);
-}
-
 /// 1 / mean of the balanced costs.
 PerBudget mean_scales(const WeighedSamples& samples) {
     PerBudget scales{};
@@ -123,7 +117,8 @@ StepCuts::StepCuts(const StepRules& rules, std::shared_ptr<const WeighedSamples>
 /// What an order has from a position on.
 StepCuts::Left StepCuts::left_from(UnitPosition at) {
     const auto kept = static_cast<double>(samples_->kept);
-    if (at == UnitPosition{}) return {samples_->kept, samples_->mean_share * kept};
+    if (at == UnitPosition{} && counts_.kept == samples_->end)
+        return {samples_->kept, samples_->mean_share * kept};
     Left left;
     while (at.unit < order_.units()) {
         offsets_.clear();
@@ -138,21 +133,26 @@ uint64_t StepCuts::all_samples_steps() const {
     return rules_.samples > 0 ? ceiling(samples_->kept, rules_.samples) : 0;
 }
 
-uint64_t StepCuts::cut(UnitPosition first, uint64_t least, const Progress& progress) {
+Pace StepCuts::cut(UnitPosition first, Pace least, const Progress& progress) {
     check_consistent(first.offset == 0 ||
                      first.offset < order_.samples_of(order_.at(first.unit % order_.units())));
     const Left left = left_from(first);
-    uint64_t steps = least;
-    if (steps == 0 && rules_.samples > 0) steps = ceiling(left.samples, rules_.samples);
-    if (steps > 0 && cut_into(first, steps, progress)) return steps;
-    steps = std::max(steps, fewest_steps(first, progress));
+    Pace pace = least;
+    if (pace.steps == 0 && rules_.samples > 0) pace.steps = ceiling(left.samples, rules_.samples);
+    if (pace.steps > 0 && cut_into(first, pace, progress)) return pace;
+    const Pace fastest = fastest_pace(first, progress);
     // One sample a micro-batch always fits.
     const uint64_t most = ceiling(left.samples, rules_.parts());
-    while (!cut_into(first, steps, progress)) {
-        const uint64_t missing = left_over_ * steps / left.samples;
-        steps = std::min(most, steps + std::max({uint64_t{1}, missing, steps / 1024}));
+    pace.spared = std::max(pace.spared, fastest.spared);
+    pace.steps = std::max(pace.steps, fastest.steps + static_cast<uint64_t>(pace.spared));
+    for (pace.steps = std::min(most, pace.steps); !cut_into(first, pace, progress);) {
+        check_consistent(pace.steps < most);
+        const uint64_t missing = left_over_ * pace.steps / left.samples;
+        pace.steps = std::min(
+            most, pace.steps + std::max({uint64_t{1}, missing,
+                                         static_cast<uint64_t>(std::ceil(pace.spared / 2))}));
     }
-    return steps;
+    return pace;
 }
 
 StepCuts::Overfull StepCuts::overfull() {
@@ -170,34 +170,46 @@ StepCuts::Overfull StepCuts::overfull() {
     return found;
 }
 
-/// How many steps take all samples, if each takes as many as it can.
-uint64_t StepCuts::fewest_steps(UnitPosition first, const Progress& progress) {
-    uint64_t steps = 0, likely_most = rules_.parts();
-    for (Left left = left_from(first); left.samples > 0; ++steps) {
+/// That of steps which each take as many samples as they can. The more these differ, the more is
+/// spared: among n steps that can take c +- s, those that take c (1 - s^2 / 2 d) lag behind by d.
+Pace StepCuts::fastest_pace(UnitPosition first, const Progress& progress) {
+    Pace pace;
+    double sum = 0, squares = 0;
+    uint64_t likely_most = rules_.parts();
+    for (Left left = left_from(first); left.samples > 0; ++pace.steps) {
         Aim aim = full_aim(left);
         aim.likely_most = std::min(aim.most, likely_most);
-        first = next_step(first, aim).end;
+        const Cut cut = next_step(first, aim);
+        first = cut.end;
         likely_most = offsets_.size();
         left.samples -= std::min<uint64_t>(left.samples, likely_most);
-        if (steps % 64 == 0) progress.report(std::min(first.unit, order_.units()), order_.units());
+        const double taken = runs_ ? static_cast<double>(likely_most) : cut.load.share;
+        if (left.samples > 0) sum += taken, squares += taken * taken;
+        if (pace.steps % 64 == 0)
+            progress.report(std::min(first.unit, order_.units()), order_.units());
     }
-    return steps;
+    const double steps = static_cast<double>(pace.steps), mean = sum / std::max(1.0, steps - 1);
+    if (mean > 0) {
+        const double variance = squares / (steps - 1) / (mean * mean) - 1;
+        pace.spared = std::min(steps / 64, std::sqrt(steps / 2 * std::max(variance, 0.0)));
+    }
+    return pace;
 }
 
 /// All steps take the same share. Where a step does not hold it, the next ones take more.
-bool StepCuts::cut_into(UnitPosition first, uint64_t steps, const Progress& progress) {
+bool StepCuts::cut_into(UnitPosition first, const Pace& pace, const Progress& progress) {
     starts_.assign(1, first);
     sums_ = {};
     const Left all = left_from(first);
     Left left = all;
     left_over_ = 1;
     const bool has_all_samples =
-        rules_.samples > 0 && steps == ceiling(all.samples, rules_.samples);
+        rules_.samples > 0 && pace.steps == ceiling(all.samples, rules_.samples);
     const uint64_t full = has_all_samples ? rules_.samples : rules_.parts();
-    for (uint64_t step = 0; step < steps; ++step) {
+    for (uint64_t step = 0; step < pace.steps; ++step) {
         if (left.samples == 0) return false;
-        const Cut cut = next_step(
-            starts_.back(), has_all_samples ? full_aim(left) : aim_of(all, left, step, steps));
+        const Cut cut = next_step(starts_.back(),
+                                  has_all_samples ? full_aim(left) : aim_of(all, left, step, pace));
         const uint64_t count = offsets_.size();
         if (has_all_samples && count < std::min(full, left.samples)) return false;
         left.samples -= std::min(left.samples, count);
@@ -221,25 +233,33 @@ StepCuts::Aim StepCuts::full_aim(const Left& left) const {
     return {0, most, no_limit, most};
 }
 
-/// What a step of several must take so that the last one takes what is left.
+/// What a step of several must take so that the last one takes what is left. Those at the end share
+/// what is spared.
 StepCuts::Aim StepCuts::aim_of(const Left& all, const Left& left, uint64_t step,
-                               uint64_t steps) const {
-    const uint64_t others = steps - step - 1, least = others * rules_.parts(),
+                               const Pace& pace) const {
+    constexpr double sharing = 8;  // steps, for each step that is spared
+    const uint64_t others = pace.steps - step - 1, least = others * rules_.parts(),
                    largest = others * rules_.samples;
     Aim aim = full_aim(left);
     if (others == 0) return aim;
-    const double of_all = static_cast<double>(step + 1) /
-                          (static_cast<double>(steps) - spared(static_cast<double>(steps)));
-    aim.share = all.share * of_all - (all.share - left.share);
+    const double of_all =
+        static_cast<double>(step + 1) / (static_cast<double>(pace.steps) - pace.spared);
+    const auto steps_left = static_cast<double>(others + 1);
+    const auto due = [&](double whole, double rest) {
+        const double usual = whole * of_all - (whole - rest);
+        if (steps_left > (sharing + 1) * pace.spared) return usual;
+        return std::min(usual, rest / steps_left * (1 + 1 / sharing));
+    };
+    aim.share = due(all.share, left.share);
     // The others have a sample for each micro-batch, too, and no more samples than they may.
     uint64_t most = left.samples > least ? left.samples - least : 0;
     aim.least = rules_.parts();
     if (rules_.samples > 0 && left.samples > largest)
         aim.least = std::max(aim.least, left.samples - largest);
     if (runs_) {
-        const double taken = static_cast<double>(all.samples - left.samples),
-                     due = std::ceil(static_cast<double>(all.samples) * of_all) - taken;
-        most = std::min(most, static_cast<uint64_t>(std::max(due, 0.0)));
+        const double count =
+            due(static_cast<double>(all.samples), static_cast<double>(left.samples));
+        most = std::min(most, static_cast<uint64_t>(std::max(std::ceil(count), 0.0)));
     }
     aim.most = std::min(aim.most, std::max(most, rules_.parts()));
     aim.likely_most = aim.most;

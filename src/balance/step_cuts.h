@@ -48,6 +48,13 @@ struct UnitPosition {
     bool operator==(const UnitPosition&) const = default;
 };
 
+/// Into how many steps an epoch is cut.
+struct Pace {
+    uint64_t steps = 0;
+    /// What the last steps have less than the others, in steps: room for what steps do not hold.
+    double spared = 0;
+};
+
 /// README.md in this folder says how steps are cut.
 class StepCuts {
 public:
@@ -56,11 +63,11 @@ public:
              const EpochChoice* choice, uint64_t epoch, const UnitCounts& counts);
 
     /// Cuts what is left of the epoch from a position on into the fewest steps that are found, but
-    /// at least `least`. Returns their number, with one that SAB_LAST_STEP_DROP leaves out. Refuses
-    /// a position that cannot be, of a state.
-    uint64_t cut(UnitPosition first, uint64_t least, const Progress& progress);
+    /// at least those of `least`. Returns their number, with one that SAB_LAST_STEP_DROP leaves
+    /// out. Refuses a position that cannot be, of a state.
+    Pace cut(UnitPosition first, Pace least, const Progress& progress);
     /// The same into so many steps. False when the samples do not fit.
-    bool cut_into(UnitPosition first, uint64_t steps, const Progress& progress);
+    bool cut_into(UnitPosition first, const Pace& pace, const Progress& progress);
     /// Steps that all have as many samples as a step is to have; 0 where that is not given.
     uint64_t all_samples_steps() const;
     /// The first step, of as many padded samples as a step is to have, that needs too many
@@ -130,8 +137,8 @@ private:
     bool exceeds_room(const Load& load, const PerBudget& more) const;
     bool may_not_fit(const Load& load) const;
     Left left_from(UnitPosition at);
-    uint64_t fewest_steps(UnitPosition first, const Progress& progress);
-    Aim aim_of(const Left& all, const Left& left, uint64_t step, uint64_t steps) const;
+    Pace fastest_pace(UnitPosition first, const Progress& progress);
+    Aim aim_of(const Left& all, const Left& left, uint64_t step, const Pace& pace) const;
     Aim full_aim(const Left& left) const;
     Cut next_step(UnitPosition begin, const Aim& aim);
     Cut next_rows(UnitPosition begin, const Aim& aim);

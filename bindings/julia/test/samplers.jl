@@ -337,6 +337,10 @@ end
     @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, balance = (count, length) -> count * length^1.5)) == cld(2000, 64)
     even = SAB.report(SAB.BalancedSampler(sizes; samples = 500, balance = [:quadratic, :padded], world_size = 4))
     @test length(even.rank_imbalance) == 2 && all(<(1.01), even.rank_imbalance) && all(even.time .>= even.least_time)
+    padded = SAB.BalancedSampler(sizes; samples = 250, micro_batches = 8, padded = true)
+    @test SAB.batch_count(padded) == 64 && all(batch -> batch.padded_length == maximum(sizes[batch.indices]), padded)
+    padding = SAB.report(padded)
+    @test padding.total == sum(sizes) && padding.total < padding.padded_total < 1.3 * padding.total
     bytes = SAB.Budget(9000; cost = [1000.0, 0.0, 3.0])
     @test all(batch -> batch.total <= 1000 && 1000 + 3batch.total <= 9000, SAB.BalancedSampler(sizes; budget = [bytes, 1000]))
     parts = SAB.partition([4, 5, 6, 7, 8], 2)

@@ -199,7 +199,7 @@ class Training:
 
 
 def _as_list(given: Any) -> list[Any]:
-    return cast("list[Any]", list(given)) if isinstance(given, (list, tuple)) else [given]
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def ranks_of_all(sampler: RandomAccessSampler) -> RandomAccessSampler | None:

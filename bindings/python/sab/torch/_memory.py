@@ -274,7 +274,9 @@ class Memory:
                 "batch_size that sab.find_max_batch() finds"
             )
         limits = [waiting.options.get(name) for name in ("batch_size", "max_batch_size")]
-        most = min(len(waiting.sizes), *(int(np.max(each)) for each in limits if each is not None))
+        most = min(
+            [len(waiting.sizes), *(int(np.max(each)) for each in limits if each is not None)]
+        )
 
         def work(point: Point) -> Point:
             batch = shapes.batch(*point)

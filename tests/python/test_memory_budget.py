@@ -433,6 +433,15 @@ def test_a_model_too_large_for_one_sample():
         len(loader_on(device, step=step))
 
 
+def test_memory_for_few_samples_of_the_greatest_length():
+    for total in (2900, 4000, 6000):
+        loader = loader_on(Pretend(total))
+        largest = 1000 + 40 * max(padded(loader.source.batches()))
+        assert largest <= loader.source.plan.budget == int(0.9 * total)
+    with pytest.raises(ValueError, match=r"sizes\[\d+\] = 40: must cost at most .* 2430"):
+        len(loader_on(Pretend(2700)))
+
+
 def test_one_length_is_refused():
     with pytest.raises(ValueError, match=r"all samples have the length 5; .*find_max_batch"):
         len(loader_on(Pretend(60_000), sizes=[5] * 10, data=[torch.ones(5)] * 10))

@@ -144,6 +144,23 @@ def data_parallel(folder):
         return {**done, "peak": probe.stats().peak, "budget": sampler.plan.budget}
 
 
+def trained(folder):
+    """Two epochs of a Trainer."""
+    from test_memory_budget import make_trainer
+
+    with device() as probe:
+        trainer = make_trainer(folder, probe)
+        trainer.train()
+        memory = trainer.training_step.__self__
+        return {
+            "ids": trainer.seen.batches,
+            "at_start": trainer.seen.at_start,
+            "end": digest(trainer.model),
+            "budget": memory.found.budget,
+            "failed": memory.guard.info.out_of_memory,
+        }
+
+
 if __name__ == "__main__":
     job, where, rank, ranks, port = sys.argv[1:]
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, WORLD_SIZE=ranks, RANK=rank)

@@ -146,7 +146,7 @@ def data_parallel(folder):
 
 def trained(folder):
     """Two epochs of a Trainer."""
-    from test_memory_budget import make_trainer
+    from test_training_by_memory import make_trainer
 
     with device() as probe:
         trainer = make_trainer(folder, probe)

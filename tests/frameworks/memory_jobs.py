@@ -103,7 +103,7 @@ def accelerated(folder):
             if loader.position == stop:
                 accelerator.save_state(folder / "state")
                 break
-        done["lowered"] = loader._memory.guard.info.lowered
+        done["lowered"] = loader.guard.info.lowered
         probe.close()
         accelerator.free_memory()
         accelerator.state._reset_state(reset_partial_state=False)

@@ -330,7 +330,7 @@ def test_lightning_trains_as_with_the_same_plan(tmp_path, capfd, automatic, opti
         trainer = fit(tmp_path, module, Data(probe), callbacks=[started], **options)
         assert re.search(LINE.format(r"1\.8", r"2\.0", r"in \d+ s"), capfd.readouterr().err)
         loader = trainer.train_dataloader.loader
-        guard, plan = loader._memory.guard, loader.source.plan
+        guard, plan = loader.guard, loader.source.plan
         assert guard.info.steps == len(module.batches) > 4
         assert guard.info.out_of_memory == guard.info.lowered == 0
         assert guard.info.peak <= plan.budget == int(0.9 * 2 * MIB)

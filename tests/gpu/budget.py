@@ -64,7 +64,7 @@ def main() -> None:
             steps = len(loader)
             learned = time.perf_counter() - begin
             is_kept = digest(trainer) == before
-            budget = sampler.plan.budget
+            budget = sampler.plan.budgets[0]
             peaks, done = [], 0
             for data in loader:
                 step(data)

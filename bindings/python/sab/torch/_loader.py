@@ -137,7 +137,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     @property
     def guard(self) -> MemoryGuard | None:
-        """With ``budget="memory"``: the guard that measures the steps; None before the first one."""
+        """With ``budget="memory"``: measures the steps; None before the first one."""
         return None if self._memory is None else self._memory.guard
 
     def _plan_first(self) -> None:

@@ -103,7 +103,7 @@ def accelerated(folder):
             if loader.position == stop:
                 accelerator.save_state(folder / "state")
                 break
-        done["lowered"] = loader._memory.guard.info.lowered
+        done["lowered"] = loader.guard.info.lowered
         probe.close()
         accelerator.free_memory()
         accelerator.state._reset_state(reset_partial_state=False)
@@ -142,6 +142,23 @@ def data_parallel(folder):
             step(data)
             done["ids"].append(data["ids"].tolist())
         return {**done, "peak": probe.stats().peak, "budget": sampler.plan.budget}
+
+
+def trained(folder):
+    """Two epochs of a Trainer."""
+    from test_training_by_memory import make_trainer
+
+    with device() as probe:
+        trainer = make_trainer(folder, probe)
+        trainer.train()
+        memory = trainer.training_step.__self__
+        return {
+            "ids": trainer.seen.batches,
+            "at_start": trainer.seen.at_start,
+            "end": digest(trainer.model),
+            "budget": memory.found.budget,
+            "failed": memory.guard.info.out_of_memory,
+        }
 
 
 if __name__ == "__main__":

@@ -51,9 +51,10 @@ def main() -> None:
             def step(data: tuple[int, int]) -> None:
                 trainer.trial(*data)
 
+            sampler = sab.BucketSampler(sizes, budget="memory")
             loader = sab.torch.DataLoader(
                 np.arange(len(sizes)),
-                sab.BucketSampler(sizes, budget="memory"),
+                sampler,
                 collate_fn=collate,
                 step=step,
                 restore=[trainer.network, trainer.optimizer],
@@ -63,7 +64,7 @@ def main() -> None:
             steps = len(loader)
             learned = time.perf_counter() - begin
             is_kept = digest(trainer) == before
-            budget = loader.source.plan.budget
+            budget = sampler.plan.budgets[0]
             peaks, done = [], 0
             for data in loader:
                 step(data)
@@ -71,8 +72,9 @@ def main() -> None:
                 done += data[0]
                 if part.time_left() < 20:
                     break
-            guard = loader._memory.guard.info
-            counts = [bucket.batch_size for bucket in loader.source.plan.buckets]
+            assert loader.guard is not None
+            guard = loader.guard.info
+            counts = [bucket.batch_size for bucket in sampler.plan.buckets]
         part.table(
             f"Proteins under {size_text(total)}: {SOURCE}. Mean and largest: reserved bytes at the "
             "peak of a step, share of the limit",

@@ -193,7 +193,7 @@ def test_training_is_that_of_the_same_plan_and_stays_within_the_memory():
         del data
     assert max(peaks) <= loader.source.plan.budget == int(0.9 * 6 * MIB)
     assert max(peaks) > 0.8 * 6 * MIB
-    guard = loader._memory.guard
+    guard = loader.guard
     assert (guard.info.steps, guard.info.out_of_memory) == (len(loader), 0)
     measured.probe.close()
     plain = Training()
@@ -315,7 +315,7 @@ def test_the_guard_lowers_the_budget_before_memory_runs_out(caplog):
     guard = None
     for data in loader:
         device.step(data)
-        guard = loader._memory.guard
+        guard = loader.guard
         if guard.info.lowered:
             break
     assert guard.info.lowered == 1 and "memory is scarcer than planned" in caplog.text
@@ -431,6 +431,15 @@ def test_a_model_too_large_for_one_sample():
                 raise RuntimeError("out of memory")
 
         len(loader_on(device, step=step))
+
+
+def test_memory_for_few_samples_of_the_greatest_length():
+    for total in (2900, 4000, 6000):
+        loader = loader_on(Pretend(total))
+        largest = 1000 + 40 * max(padded(loader.source.batches()))
+        assert largest <= loader.source.plan.budget == int(0.9 * total)
+    with pytest.raises(ValueError, match=r"sizes\[\d+\] = 40: must cost at most .* 2430"):
+        len(loader_on(Pretend(2700)))
 
 
 def test_one_length_is_refused():

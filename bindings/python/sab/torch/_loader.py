@@ -12,6 +12,7 @@ from typing import Any, Callable, cast
 import torch.utils.data
 
 from sab._batch import Batch, PerColumn, Step
+from sab._guard import MemoryGuard
 from sab._probe import DeviceLike
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
@@ -137,6 +138,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     @source.setter
     def source(self, source: Sampler) -> None:
         self._source = source
+
+    @property
+    def guard(self) -> MemoryGuard | None:
+        """With ``budget="memory"``: measures the steps; None before the first one."""
+        return None if self._memory is None else self._memory.guard
 
     def _plan_first(self) -> None:
         if is_waiting(self._source):

@@ -274,7 +274,9 @@ class Memory:
                 "batch_size that sab.find_max_batch() finds"
             )
         limits = [waiting.options.get(name) for name in ("batch_size", "max_batch_size")]
-        most = min(len(waiting.sizes), *(int(np.max(each)) for each in limits if each is not None))
+        most = min(
+            [len(waiting.sizes), *(int(np.max(each)) for each in limits if each is not None)]
+        )
 
         def work(point: Point) -> Point:
             batch = shapes.batch(*point)
@@ -294,7 +296,13 @@ class Memory:
             coverage=0.9,
             columns=shapes.columns if shapes.columns[0] else None,
         )
-        small = self._measure(work, _points(count, shortest, longest, **options))
+        small: tuple[list[Point], npt.NDArray[np.int64]] = [], np.empty(0, np.int64)
+        for factor in (4, 1):  # samples of the greatest length; one where four do not fit
+            tokens = factor * sum(_of_column(longest, name) for name in shapes.columns)
+            points = _points(count, shortest, longest, **options, budget=tokens)
+            small = self._measure(work, points)
+            if len(small[0]) == len(points):
+                break
         options.update(budget=int(budget), cost=fit(*small))
         large = self._measure(work, _points(count, shortest, longest, **options))
         if len(large[0]) < count:

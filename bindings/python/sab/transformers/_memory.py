@@ -70,15 +70,15 @@ class TrainerMemory(Memory):
         """Makes the plan of a sampler that was made with ``budget="memory"``. ``loader_of`` makes a
         loader of a sampler.
         """
-        saved = {} if self.owner.checkpoint is None else self.saved_in(self.owner.checkpoint)
+        trainer, owner = self.trainer, self.owner
+        changed = [trainer.model, trainer.optimizer, trainer.state, trainer.callback_handler]
+        changed += [trainer.accelerator, _state.GradientState()]
+        changed.append(vars(trainer).get("_metrics"))  # of trl
+        self.run = self.run._replace(restore=changed)
+        saved = {} if owner.checkpoint is None else self.saved_in(owner.checkpoint)
         if self.found is None and saved:
             self.recall(sampler, saved)
         else:
-            trainer = self.trainer
-            changed = [trainer.model, trainer.optimizer, trainer.state, trainer.callback_handler]
-            changed += [trainer.accelerator, _state.GradientState()]
-            changed.append(vars(trainer).get("_metrics"))  # of trl
-            self.run = self.run._replace(restore=changed)
             one = BucketSampler(sampler._waiting.sizes, batch_size=1)
             self.plan(sampler, loader_of(one))
 

@@ -43,7 +43,7 @@ def launched(job, folder):
         subprocess.Popen([*command, str(rank), "2", str(port)], stderr=subprocess.PIPE, text=True)
         for rank in (0, 1)
     ]
-    errors = [each.communicate(timeout=150)[1] for each in started]
+    errors = [each.communicate(timeout=600)[1] for each in started]
     assert [each.returncode for each in started] == [0, 0], "\n".join(errors)
     told = [line for line in "".join(errors).splitlines() if line.startswith("batches of")]
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)], told
@@ -67,6 +67,14 @@ def test_ranks_with_distributed_data_parallel(tmp_path):
     assert ranks[0]["length"] == ranks[1]["length"] > 3
     assert samples(each for rank in ranks for each in rank["ids"]) == ALL
     assert len(told) == 1
+
+
+def test_ranks_of_a_trainer(tmp_path):
+    ranks, told = launched("trained", tmp_path)
+    assert samples(each for rank in ranks for each in rank["ids"]) == sorted(ALL * 2)
+    assert [rank["budget"] for rank in ranks] == [int(0.9 * 2 * MIB)] * 2
+    assert ranks[0]["at_start"] == ranks[1]["at_start"] and ranks[0]["end"] == ranks[1]["end"]
+    assert [rank["failed"] for rank in ranks] == [0, 0] and len(told) == 1
 
 
 # Trainer
@@ -322,7 +330,7 @@ def test_lightning_trains_as_with_the_same_plan(tmp_path, capfd, automatic, opti
         trainer = fit(tmp_path, module, Data(probe), callbacks=[started], **options)
         assert re.search(LINE.format(r"1\.8", r"2\.0", r"in \d+ s"), capfd.readouterr().err)
         loader = trainer.train_dataloader.loader
-        guard, plan = loader._memory.guard, loader.source.plan
+        guard, plan = loader.guard, loader.source.plan
         assert guard.info.steps == len(module.batches) > 4
         assert guard.info.out_of_memory == guard.info.lowered == 0
         assert guard.info.peak <= plan.budget == int(0.9 * 2 * MIB)

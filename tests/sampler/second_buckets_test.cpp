@@ -26,7 +26,7 @@ Lengths log_normal(std::size_t count, uint64_t seed, double step = 0) {
     std::lognormal_distribution<double> distribution(4, 0.6);
     Lengths lengths(count);
     for (double& length : lengths) {
-        length = 1 + distribution(random);
+        length = 1 + std::min(distribution(random), 400.0);
         if (step > 0) length = std::ceil(length / step) * step;
     }
     return lengths;
@@ -104,11 +104,11 @@ struct Case {
 /// Plans of all kinds that have a second set.
 std::vector<Case> some_cases() {
     std::vector<Case> cases;
-    cases.push_back({log_normal(20'000, 1)});
-    cases.push_back({log_normal(20'000, 2, 1)});
-    cases.push_back({log_normal(20'000, 3), 6e5, true});
+    cases.push_back({log_normal(50'000, 1)});
+    cases.push_back({log_normal(50'000, 2, 0.1)});
+    cases.push_back({log_normal(50'000, 3), 4e5, true});
     cases.push_back({log_normal(30'000, 4), 4000, false, 0.25});
-    cases.push_back({log_normal(30'000, 5), 4000, false, 0, 4});
+    cases.push_back({log_normal(60'000, 5), 8000, false, 0, 2});
     cases.push_back({log_normal(30'000, 6), 4000, false, 0, 0, 70});
     cases.push_back({log_normal(40'000, 7), 4000, false, 0, 0, 0, 20});
     Case wraps{log_normal(20'000, 9)}, wide{log_normal(30'000, 10)};

@@ -84,7 +84,10 @@ public:
           most_(batches_of(only, SAB_TAIL_KEEP) * 201 / 200) {
         if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options));
     }
-    bool is_good() const { return best_.loss <= 0.9; }
+    /// Whether two sets were found.
+    bool is_good() const { return best_.loss <= most_loss; }
+    /// Whether two would win enough, whatever their batches and the target are.
+    bool has_gain() const { return has_gain_; }
     PlanRanges take() { return std::move(best_.ranges); }
 
     /// Tries a second set for this first one.
@@ -99,6 +102,7 @@ public:
     }
 
 private:
+    static constexpr double most_loss = 0.9;
     /// `loss`: the mates that meet again times the padding, each to those of one set.
     struct Tried {
         PlanRanges ranges{};
@@ -120,6 +124,10 @@ private:
             sets.second = finder_.between(std::span(first).first(count), fewest, most_ - of_kept);
         if (sets.second.empty()) return;
         sets.second.insert(sets.second.end(), kept, first.end());
+        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
+                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
+        if (loss > most_loss) return;
+        has_gain_ = true;
         const uint64_t of_first = batches_of(first, options_.tail),
                        of_second = batches_of(sets.second, options_.tail),
                        batches = std::max(of_first, of_second);
@@ -128,8 +136,6 @@ private:
             !add_batches(sets.first, batches - of_first, options_) ||
             !add_batches(sets.second, batches - of_second, options_))
             return;
-        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
-                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
         if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&
             overhead_of(sets.second) <= most_wasted_)
             best_ = {std::move(sets), loss};
@@ -145,6 +151,7 @@ private:
     // of each of two:
     const double most_wasted_;
     uint64_t most_;  ///< batches
+    bool has_gain_ = false;
     Tried best_;
 };
 
@@ -164,12 +171,13 @@ PlanRanges with_second_buckets(BoundaryFinder& finder, std::vector<BucketRange> 
     sets.add(only);
     // Somewhat smaller buckets leave room below the target. The numbers of batches of somewhat
     // other ones may agree.
-    const uint64_t least = automatic_range(options, lower_bound, finder.samples()).fewest,
-                   step = std::max<uint64_t>(1, fewest / 8);
-    for (const uint64_t tried :
-         {fewest - step, fewest + step, fewest - 2 * step, fewest + 2 * step})
-        if (!sets.is_good() && tried >= std::max<uint64_t>(least, 2))
-            sets.add(finder.by_fewest_batches(tried, finder.equal_buckets(tried)));
+    const uint64_t least = std::max<uint64_t>(
+                       2, automatic_range(options, lower_bound, finder.samples()).fewest),
+                   step = (fewest + 15) / 16;
+    for (uint64_t change = step; 4 * change <= fewest; change += step)
+        for (const uint64_t tried : {fewest - change, fewest + change})
+            if (sets.has_gain() && !sets.is_good() && tried >= least)
+                sets.add(finder.by_fewest_batches(tried, finder.equal_buckets(tried)));
     return sets.is_good() ? sets.take() : PlanRanges{std::move(only), {}};
 }
 

@@ -34,15 +34,14 @@ uint64_t fewest_batches(const std::vector<BucketRange>& ranges, uint64_t samples
     return fewest;
 }
 
-/// Cuts the samples of the largest buckets into one batch more each. False if that does not give
-/// `extra` batches more.
+/// Cuts the samples of the buckets with the most batches into one batch more each, so that these
+/// cost little less than others. False if that does not give `extra` batches more.
 bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOptions& options) {
     // A batch of its own size is a tail, and given batch sizes are kept.
     if (extra > 0 && (!options.keeps_tail() || !options.batch_sizes.empty())) return false;
     std::vector<BucketRange*> largest;
     for (BucketRange& range : ranges) largest.push_back(&range);
-    std::ranges::stable_sort(largest, std::greater{},
-                             [](const BucketRange* range) { return range->end - range->begin; });
+    std::ranges::stable_sort(largest, std::greater{}, &BucketRange::batches);
     for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {
         BucketRange cut = **each;
         const uint64_t batches = cut.batches() + 1, multiple = options.batch_size_multiple;
@@ -81,12 +80,14 @@ public:
           padding_(padding_of(only)),
           meet_again_(finder.meet_again(only, only, true)),
           is_met_(overhead_of(only) <= options.padding_target),
-          most_wasted_(is_met_ ? options.padding_target : 1.05 * overhead_of(only)),
+          most_wasted_(is_met_ ? options.padding_target : 1.25 * overhead_of(only)),
           most_(batches_of(only, SAB_TAIL_KEEP) * 201 / 200) {
         if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options));
     }
-    bool is_met() const { return is_met_; }
-    bool is_good() const { return best_.loss <= 0.9; }
+    /// Whether two sets were found.
+    bool is_good() const { return best_.loss <= most_loss; }
+    /// Whether two would win enough, whatever their batches and the target are.
+    bool has_gain() const { return has_gain_; }
     PlanRanges take() { return std::move(best_.ranges); }
 
     /// Tries a second set for this first one.
@@ -95,12 +96,13 @@ public:
         if (first.size() < 2 || fewest < 2 || fewest == UINT64_MAX) return;
         // Few samples fill a batch of long ones: other borders there cost much and change few
         // pairs. So the longest may keep their buckets.
-        for (const double share : {0.0, 0.02, 0.05, 0.1, 0.2})
+        for (const double share : {0.0, 0.02, 0.05, 0.1, 0.2, 0.3})
             if (const std::size_t count = buckets_without(first, share); count > 0)
                 add(first, count, fewest);
     }
 
 private:
+    static constexpr double most_loss = 0.9;
     /// `loss`: the mates that meet again times the padding, each to those of one set.
     struct Tried {
         PlanRanges ranges{};
@@ -122,14 +124,18 @@ private:
             sets.second = finder_.between(std::span(first).first(count), fewest, most_ - of_kept);
         if (sets.second.empty()) return;
         sets.second.insert(sets.second.end(), kept, first.end());
+        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
+                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
+        if (loss > most_loss) return;
+        has_gain_ = true;
         const uint64_t of_first = batches_of(first, options_.tail),
                        of_second = batches_of(sets.second, options_.tail),
                        batches = std::max(of_first, of_second);
-        if (batches > most_ || !add_batches(sets.first, batches - of_first, options_) ||
+        // Smaller batches cost less than others, for which ranks wait.
+        if (batches > most_ || 2 * batches - of_first - of_second > batches / 1000 ||
+            !add_batches(sets.first, batches - of_first, options_) ||
             !add_batches(sets.second, batches - of_second, options_))
             return;
-        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
-                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
         if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&
             overhead_of(sets.second) <= most_wasted_)
             best_ = {std::move(sets), loss};
@@ -145,6 +151,7 @@ private:
     // of each of two:
     const double most_wasted_;
     uint64_t most_;  ///< batches
+    bool has_gain_ = false;
     Tried best_;
 };
 
@@ -158,16 +165,19 @@ PlanRanges with_second_buckets(BoundaryFinder& finder, std::vector<BucketRange> 
     if (options.has_one_set || options.has_ids || options.min_batch_size > 1 ||
         options.bucket_batches == 1)
         return {std::move(only), {}};
+    const uint64_t fewest = fewest_batches(only, finder.samples());
+    if (only.size() < 2 || fewest < 2 || fewest == UINT64_MAX) return {std::move(only), {}};
     SetFinder sets(finder, only, options, lower_bound, singles);
     sets.add(only);
-    // Buckets are as large as the target allows. Somewhat smaller ones leave room for a second set.
-    const uint64_t fewest = fewest_batches(only, finder.samples()),
-                   least = automatic_range(options, lower_bound, finder.samples()).fewest;
-    for (const uint64_t part : {8, 4})
-        if (sets.is_met() && !sets.is_good() && fewest != UINT64_MAX &&
-            fewest - fewest / part >= least)
-            sets.add(finder.by_fewest_batches(fewest - fewest / part,
-                                              finder.equal_buckets(fewest - fewest / part)));
+    // Somewhat smaller buckets leave room below the target. The numbers of batches of somewhat
+    // other ones may agree.
+    const uint64_t least = std::max<uint64_t>(
+                       2, automatic_range(options, lower_bound, finder.samples()).fewest),
+                   step = (fewest + 15) / 16;
+    for (uint64_t change = step; 4 * change <= fewest; change += step)
+        for (const uint64_t tried : {fewest - change, fewest + change})
+            if (sets.has_gain() && !sets.is_good() && tried >= least)
+                sets.add(finder.by_fewest_batches(tried, finder.equal_buckets(tried)));
     return sets.is_good() ? sets.take() : PlanRanges{std::move(only), {}};
 }
 

@@ -26,7 +26,7 @@ Lengths log_normal(std::size_t count, uint64_t seed, double step = 0) {
     std::lognormal_distribution<double> distribution(4, 0.6);
     Lengths lengths(count);
     for (double& length : lengths) {
-        length = 1 + distribution(random);
+        length = 1 + std::min(distribution(random), 400.0);
         if (step > 0) length = std::ceil(length / step) * step;
     }
     return lengths;
@@ -101,22 +101,27 @@ struct Case {
     }
 };
 
-/// Plans of all kinds that have a second set.
+/// Plans of all kinds that have a second set. Whether the numbers of batches of two sets agree is a
+/// matter of chance in small plans, so not all have one.
 std::vector<Case> some_cases() {
     std::vector<Case> cases;
-    cases.push_back({log_normal(20'000, 1)});
-    cases.push_back({log_normal(20'000, 2, 1)});
-    cases.push_back({log_normal(20'000, 3), 6e5, true});
-    cases.push_back({log_normal(30'000, 4), 4000, false, 0.25});
-    cases.push_back({log_normal(30'000, 5), 4000, false, 0, 4});
-    cases.push_back({log_normal(30'000, 6), 4000, false, 0, 0, 70});
-    cases.push_back({log_normal(40'000, 7), 4000, false, 0, 0, 0, 20});
-    Case wraps{log_normal(20'000, 9)}, wide{log_normal(30'000, 10)};
+    cases.push_back({log_normal(50'000, 1)});
+    cases.push_back({log_normal(50'000, 1, 0.1)});
+    cases.push_back({log_normal(50'000, 1), 4e5, true});
+    cases.push_back({log_normal(30'000, 3), 4000, false, 0.25});
+    cases.push_back({log_normal(60'000, 1), 8000, false, 0, 2});
+    cases.push_back({log_normal(30'000, 1), 4000, false, 0, 0, 70});
+    cases.push_back({log_normal(40'000, 7), 4000, false, 0, 0, 0, 16});
+    Case wraps{log_normal(20'000, 2)}, drops{log_normal(20'000, 3)}, wide{log_normal(30'000, 10)};
     wraps.tail = SAB_TAIL_WRAP;
+    drops.tail = SAB_TAIL_DROP;
     wide.target = 0.1;
     cases.push_back(std::move(wraps));
+    cases.push_back(std::move(drops));
     cases.push_back(std::move(wide));
     for (Case& of : cases) of.make();
+    std::erase_if(cases, [](const Case& of) { return of.info().second_buckets == 0; });
+    EXPECT_GE(cases.size(), 7u);
     return cases;
 }
 
@@ -213,8 +218,10 @@ TEST(SecondBuckets, AreThoseOfOddEpochs) {
                 ASSERT_EQ(batch.padded_length[0], of.padded(longest));
             });
             EXPECT_EQ(batches, info.batches);
-            EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen));
+            if (of.tail != SAB_TAIL_DROP)
+                EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen));
             if (of.tail == SAB_TAIL_KEEP) EXPECT_EQ(samples, of.lengths.size());
+            if (of.tail == SAB_TAIL_DROP) EXPECT_LE(samples, of.lengths.size());
         }
     }
 }
@@ -350,6 +357,7 @@ TEST(SecondBuckets, SamplesArePlacedWhereBatchesHaveThem) {
             sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
             options.seed = 7;
             options.epoch = epoch;
+            if (of.tail == SAB_TAIL_DROP) continue;  // some have no place
             ASSERT_DONE(sab_plan_locate(of.plan.get(), &options, nullptr, of.lengths.data(),
                                         numbers.data(), nullptr, count, &places));
             for (std::size_t i = 0; i < count; ++i)

@@ -567,8 +567,8 @@ SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_
  * of its micro-batches then ends there, and the next batch begins a new step.
  *
  * With another `steps_per_epoch` the epoch has so many steps, of which those that were taken count;
- * it ends at once when it has as many. A state without steps_per_epoch and a sampler with it, or the
- * reverse, do not match.
+ * it ends at once when it has as many. A state without steps_per_epoch and a sampler with it, or
+ * the reverse, do not match.
  *
  * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
  *     rank, world size and micro-batches are its own

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+
 import sab
 import sab.torch
-import torch
 
 LENGTHS = np.random.default_rng(0).integers(3, 20, 120)
 

@@ -61,11 +61,11 @@
  * data has fewer micro-batches, the first of the next epoch of the data complete it.
  *
  * sab_sampler_set_epoch() with the next epoch goes on where the present one ends, also after
- * another number of ranks or another budget took over. With a later one it skips as many steps as
- * epochs have without this. With an earlier one it goes where a new sampler would. It takes no
- * longer than a step of the data's epochs takes to begin where these all have the same number of
- * batches. Of packed and balanced samplers, and of mixtures, it makes all epochs of the data on the
- * way. So does sab_sampler_options.epoch.
+ * another number of ranks or another budget took over. With a later one it skips the steps of the
+ * epochs between. With an earlier one it goes where a new sampler would. Where all epochs of the
+ * data have the same number of batches, this takes as long as the beginning of an epoch. Of packed
+ * and balanced samplers, and of mixtures, it makes all epochs of the data on the way. So does
+ * sab_sampler_options.epoch.
  *
  * sab_sampler_get_schedule(), sab_mixture_get_report() and sab_balanced_sampler_get_report()
  * describe the epoch of the data that the cursor is in, with its own positions.
@@ -605,8 +605,8 @@ SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_
  * of its micro-batches then ends there, and the next batch begins a new step.
  *
  * With another `steps_per_epoch` the epoch has so many steps, of which those that were taken count;
- * it ends at once when it has as many. A state without steps_per_epoch and a sampler with it, or the
- * reverse, do not match.
+ * it ends at once when it has as many. A state without steps_per_epoch and a sampler with it, or
+ * the reverse, do not match.
  *
  * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
  *     rank, world size and micro-batches are its own

@@ -70,13 +70,12 @@ PassesState read_passes(std::span<const std::byte> state) {
     std::memcpy(&read, state.data(), std::min(state.size(), sizeof read));
     check_state_size(state.size(), std::max<std::size_t>(read.length, sizeof read));
     check_state_checksum(read.checksum, checksum_of_passes(state));
-    check_consistent(read.start_length <= state.size() - sizeof read &&
-                     read.steps_per_epoch >= 1 && read.steps_per_epoch <= most_epoch_steps &&
-                     read.micro_batches >= 1 && read.micro_batches <= most_micro_batches &&
-                     read.world_size >= 1 && read.world_size <= largest_world_size &&
-                     read.base_position <= read.position && read.base_step <= most_epoch_steps &&
-                     read.position <= most_batches && read.has_ended <= 1 &&
-                     (read.has_ended == 0 || read.position > 0));
+    check_consistent(read.start_length <= state.size() - sizeof read && read.steps_per_epoch >= 1 &&
+                     read.steps_per_epoch <= most_epoch_steps && read.micro_batches >= 1 &&
+                     read.micro_batches <= most_micro_batches && read.world_size >= 1 &&
+                     read.world_size <= largest_world_size && read.base_position <= read.position &&
+                     read.base_step <= most_epoch_steps && read.position <= most_batches &&
+                     read.has_ended <= 1 && (read.has_ended == 0 || read.position > 0));
     return read;
 }
 
@@ -93,7 +92,8 @@ sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions
 
 Passes::Passes(std::unique_ptr<Cursor> cursor, uint64_t pass) : cursor_(std::move(cursor)) {
     if (cursor_->batch_count() == 0)
-        refuse_argument("options.steps_per_epoch", steps(), "must be 0: the sampler has no batches");
+        refuse_argument("options.steps_per_epoch", steps(),
+                        "must be 0: the sampler has no batches");
     bases_.reserve(1);
     begin_pass(0);
     if (pass > 0) Passes::go_to_epoch(pass);
@@ -328,8 +328,8 @@ bool Passes::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& bloc
 
 void Passes::at(uint64_t position, EpochBatch& batch) {
     check_reachable(is_in_reach(position), position);
-    check(position < end(), "position", position, "must be below the number of batches of the rank, ",
-          end());
+    check(position < end(), "position", position,
+          "must be below the number of batches of the rank, ", end());
     visit(position, [&] {
         cursor_->fill(position - shift_, cursor_->options().rank, batch);
         place(batch);
@@ -366,8 +366,7 @@ std::size_t Passes::save_at(uint64_t position, std::span<std::byte> out) {
     check_reachable(is_saved(position), position);
     check(position <= end(), "position", position,
           "must be at most the number of batches of the rank, ", end());
-    const Base base =
-        position < bases().back().position ? base_after(position) : base_at(position);
+    const Base base = position < bases().back().position ? base_after(position) : base_at(position);
     const std::vector<double> limits = limits_of(*cursor_);
     std::vector<std::byte> place;
     visit(position - (position > 0), [&] {
@@ -432,9 +431,8 @@ void Passes::restore(std::span<const std::byte> state) {
     const SamplerOptions& own = cursor_->options();
     Base base{read.base_position, read.base_step};
     if (own.world_size != read.world_size || own.micro_batches != read.micro_batches)
-        base = {read.position,
-                read.base_step +
-                    rounded_up(read.position - read.base_position, read.micro_batches)};
+        base = {read.position, read.base_step + rounded_up(read.position - read.base_position,
+                                                           read.micro_batches)};
     bases_.assign(1, base);  // there is room
     noted_changes_ = cursor_->changes();
     pass_number_ = read.epoch;

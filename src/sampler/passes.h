@@ -95,9 +95,10 @@ private:
     /// of a pass that had ended, or was longer, when it was saved
     std::optional<uint64_t> saved_end_;
     // Brought up to date when another budget took over:
-    mutable std::vector<std::byte> start_;  ///< state of the cursor where the pass begins; empty: there
-    mutable std::vector<Base> bases_;       ///< of the pass, the first first
-    mutable uint64_t noted_changes_ = 0;    ///< of the cursor
+    mutable std::vector<std::byte>
+        start_;                        ///< state of the cursor where the pass begins; empty: there
+    mutable std::vector<Base> bases_;  ///< of the pass, the first first
+    mutable uint64_t noted_changes_ = 0;  ///< of the cursor
 };
 
 }  // namespace sab

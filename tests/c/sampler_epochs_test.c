@@ -54,10 +54,10 @@ static struct walk drawn(const struct constructor *kind) {
     return walk;
 }
 
-#define FOR_WALKS(walk)                             \
-    FOR_CONSTRUCTORS(kind)                          \
-    if (kind->properties & WITH_OPTIONS)            \
-        for (int turn_ = 0; turn_ < 24; ++turn_)    \
+#define FOR_WALKS(walk)                          \
+    FOR_CONSTRUCTORS(kind)                       \
+    if (kind->properties & WITH_OPTIONS)         \
+        for (int turn_ = 0; turn_ < 24; ++turn_) \
             for (struct walk walk = drawn(kind), *once_ = &walk; once_ != NULL; once_ = NULL)
 
 static void expect_place(const sab_sampler *sampler, uint64_t epoch, uint64_t position) {
@@ -80,7 +80,8 @@ static void Epochs_AreThoseOfTheData_OneAfterTheOther(void) {
         const uint64_t count = steps * walk.options.micro_batches;
         const uint64_t rank = below(walk.options.world_size);
         read_data(&walk, rank, EPOCHS * count);
-        sab_sampler *sampler = sampler_of(&walk, rank, steps), *blocks = sampler_of(&walk, rank, steps);
+        sab_sampler *sampler = sampler_of(&walk, rank, steps),
+                    *blocks = sampler_of(&walk, rank, steps);
         sab_batch batch = SAB_BATCH_INIT;
         sab_block block = SAB_BLOCK_INIT;
         for (uint64_t epoch = 0; epoch < EPOCHS; ++epoch) {
@@ -96,7 +97,8 @@ static void Epochs_AreThoseOfTheData_OneAfterTheOther(void) {
                     expect_place(sampler, epoch, position);
                     EXPECT_OK(sab_next_batch(sampler, &batch));
                     expect_batch(&batch, &walk, count, epoch, position);
-                    EXPECT(block.step[i] == batch.step && block.micro_batch[i] == batch.micro_batch);
+                    EXPECT(block.step[i] == batch.step &&
+                           block.micro_batch[i] == batch.micro_batch);
                     EXPECT(block.offsets[i + 1] - block.offsets[i] == batch.count);
                 }
             }

@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+
 import sab
 
 LENGTHS = np.random.default_rng(3).integers(1, 90, 400)
@@ -156,7 +157,7 @@ def test_breaking_off_does_not_warn(between: str) -> None:
 # Loaders
 
 torch = pytest.importorskip("torch")
-import sab.torch  # noqa: E402
+import sab.torch
 
 
 def indices(samples: list[Any]) -> list[int]:

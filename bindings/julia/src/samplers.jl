@@ -430,8 +430,8 @@ up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a
 optimizer; [`SAB.step`](@ref) gives the weights of the loss. Of batches of nearly equal cost, those of
 like length form a micro-step; with `mix_lengths` it holds batches of all lengths. `balance` is the
 cost that is evened out over the ranks, anything that [`Cost`](@ref) takes; by default that of the
-first budget. With `steps_per_epoch`, which all samplers with `micro_batches` take, an epoch has so
-many steps and goes on where the one before stopped, in the next epoch of the data if need be.
+first budget. With `steps_per_epoch` an epoch has so many steps. It goes on where the one before
+stopped, in the next epoch of the data if need be. All samplers with `micro_batches` take it.
 """
 function BucketSampler(plan::Plan; given...)
     walk, costs = balanced_options(columns(plan); given...)

@@ -215,9 +215,9 @@ class Sampler:
         broken = (walk.placed, walk.epoch, walk.first, position)
         if broken == self._broken and position < self._length():
             warnings.warn(
-                f"two passes over epoch {walk.epoch} were broken off at the same place, so its other "
-                "batches never come: make the sampler with steps_per_epoch=, so that a pass goes on "
-                "where the last one stopped, or call set_epoch() before each pass",
+                f"two passes over epoch {walk.epoch} were broken off at the same place, so its "
+                "other batches never come: make the sampler with steps_per_epoch=, so that a pass "
+                "goes on where the last one stopped, or call set_epoch() before each pass",
                 stacklevel=2,
             )
         self._broken = broken

@@ -87,8 +87,8 @@ void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler);
 }
 
-/// A sampler of a row of the table, on one of several ranks where it can be.
-void play_constructor(Run &run, const constructor &kind) {
+/// A sampler of a row of the table, on one of several ranks where it can be. `steps`: of an epoch.
+void play_constructor(Run &run, const constructor &kind, uint64_t steps = 0) {
     static const std::vector<int32_t> numbers(lengths().begin(), lengths().end());
     inputs given = default_inputs();
     given.numbers = numbers.data();
@@ -97,6 +97,7 @@ void play_constructor(Run &run, const constructor &kind) {
     const std::string name = kind.name;
     const bool has_own_order = name == "balanced" || name.rfind("bagua", 0) == 0;
     given.options.costliest_first = has_own_order ? 0 : 2;
+    given.options.steps_per_epoch = steps;
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_plan *const plan =
         plan_with(run, kind.source == OF_BOUNDARIES ? with_boundaries() : with_budget(300));
@@ -124,6 +125,11 @@ const bool are_registered = [] {
     FOR_CONSTRUCTORS(kind)
     scenarios().push_back(
         {kind->name, [kind](Run &run) { play_constructor(run, *kind); }, Threads::none});
+    // Its epochs have the end of one epoch of the data and the beginning of another.
+    const constructor *const packed = constructor_of("packed");
+    scenarios().push_back({"steps_per_epoch",
+                           [packed](Run &run) { play_constructor(run, *packed, 7); },
+                           Threads::none});
     return true;
 }();
 

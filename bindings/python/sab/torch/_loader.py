@@ -52,9 +52,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     training loop, whatever the workers have fetched ahead.
 
     A ``for`` loop begins a pass, as for samplers: the next epoch after a finished pass; the same
-    epoch from its start after a pass that was broken off (with ``steps_per_epoch`` of the sampler
-    passes have a number of steps, and none needs to be broken off); what is left of the saved epoch after
-    :meth:`load_state_dict`. Within a loop, ``next(iter(loader))`` looks at a batch of the same
+    epoch from its start after a pass that was broken off; what is left of the saved epoch after
+    :meth:`load_state_dict`. For passes of a number of steps, each of which goes on where the last
+    one stopped, give the sampler ``steps_per_epoch``. Within a loop, ``next(iter(loader))`` looks at a batch of the same
     epoch and leaves the loop where it is. The place is that of the pass that yielded last. When a
     pass is broken off within another one, it is that of the other one again.
 

@@ -368,6 +368,7 @@ const READ = {
     const value = view.getBigUint64(at, true);
     return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
   },
+  Float64: (view, at) => view.getFloat64(at, true),
   Pointer: (view, at) => view.getBigUint64(at, true),
 };
 
@@ -390,9 +391,10 @@ function reader(kind) {
 const perColumn = (pointer, columns) => (columns === 1 ? koffi.decode.double(pointer) : copied(Float64Array, pointer, columns));
 
 // Begins a pass and returns its batches as objects with the fields of sab_batch. `indices` is a
-// copy in a BigInt64Array; `longest`, `padded_length` and `total` are numbers. Of a batch in one
-// row, `cu_seqlens` (Int32Array) and `starts` (BigInt64Array) are copies; otherwise they are null.
-// Of sizes with several columns the numbers are a Float64Array each, and `cu_seqlens` is an array.
+// copy in a BigInt64Array; `longest`, `padded_length`, `total` and `token_weight` are numbers. Of a
+// batch in one row, `cu_seqlens` (Int32Array) and `starts` (BigInt64Array) are copies; otherwise
+// they are null. Of sizes with several columns the numbers are a Float64Array each, and
+// `cu_seqlens` is an array.
 export function batches(sampler) {
   check(lib.sab_sampler_begin(sampler));
   return walk(sampler);
@@ -403,7 +405,7 @@ function* walk(sampler) {
   const rows = reader('sab_rows');
   while (check(lib.sab_next_batch(sampler, shown.memory)) === lib.SAB_OK) {
     const batch = shown.read();
-    for (const name of ['longest', 'padded_length', 'total']) batch[name] = perColumn(batch[name], batch.columns);
+    for (const name of ['longest', 'padded_length', 'total', 'token_weight']) batch[name] = perColumn(batch[name], batch.columns);
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);
     batch.cu_seqlens = batch.starts = null;
     if (batch.layout === lib.SAB_LAYOUT_ROW) {

@@ -465,7 +465,7 @@ class BalancedSampler(RandomAccessSampler):
     True
     >>> steps = sab.BalancedSampler([9, 2, 5, 1, 8, 3], samples=6, micro_batches=3, padded=True)
     >>> [batch.padded_length for batch in steps.batches()]
-    [9.0, 5.0, 3.0]
+    [8.0, 9.0, 3.0]
     """
 
     def __init__(

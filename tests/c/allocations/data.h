@@ -102,11 +102,12 @@ inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler)
 #if SAB_WITH_BALANCE
 /// The numbers of a report; its arrays are the sampler's.
 inline void note_balance(Run &run, sab_balanced_report report) {
-    run.note(report.totals, report.columns * sizeof *report.totals);
+    for (const double *sums : {report.totals, report.padded_totals})
+        run.note(sums, report.columns * sizeof *sums);
     for (const double *costs : {report.rank_imbalance, report.largest_rank_imbalance,
                                 report.micro_batch_imbalance, report.time, report.least_time})
         run.note(costs, report.balance_count * sizeof *costs);
-    report.totals = report.rank_imbalance = report.largest_rank_imbalance =
+    report.totals = report.padded_totals = report.rank_imbalance = report.largest_rank_imbalance =
         report.micro_batch_imbalance = report.time = report.least_time = nullptr;
     run.note(&report, sizeof report);
 }

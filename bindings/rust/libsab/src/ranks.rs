@@ -86,7 +86,7 @@ impl<'f> BalancedOptions<'f> {
         /// let mut sampler = Sampler::balanced(&Sizes::borrowed(&lengths)?, &options, &walk)?;
         /// let report = sampler.report()?;
         /// assert!(report.total / report.padded_total > 0.8);
-        /// assert_eq!(sampler.next_batch()?.unwrap().layout, Layout::Padded);
+        /// assert_eq!(sampler.next_batch().unwrap()?.layout, Layout::Padded);
         /// # Ok::<(), libsab::Error>(())
         /// ```
         padded(is_padded: bool) => padded = is_padded.into();

@@ -31,9 +31,9 @@
  * A histogram of a mixture counts each sample once, with its source. A sample is then identified by
  * its source, its size, and its number within both. sab_histogram_epoch_new() makes the histogram
  * of an epoch, in which samples appear as often as the repeats say, and sab_histogram_plan_new()
- * makes the plan of this epoch. So each epoch has a plan of its own. It has the same buckets as the
- * plan of a data set in which each sample is as often as the epoch has it, unless epochs with odd
- * numbers have other buckets there.
+ * makes the plan of this epoch. So each epoch has a plan of its own. It has the buckets of the plan
+ * of a data set in which each sample is as often as the epoch has it. That plan may have a second
+ * set of buckets for epochs with odd numbers; those of mixtures have one set.
  *
  * A source of n samples with r repeats gives round(n * r) appearances, halves rounded to even. Each
  * sample has floor(r) or ceil(r) of them. The samples with one more are spread evenly over the

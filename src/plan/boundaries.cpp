@@ -156,7 +156,7 @@ struct BoundaryFinder::Middle {
 };
 
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
-                                                           std::vector<BucketRange> equal) {
+                                                           const std::vector<BucketRange>& equal) {
     std::vector<BucketRange> found = by_fewest_batches(fewest, samples(), waste(equal), {});
     return found.empty() ? equal : found;
 }

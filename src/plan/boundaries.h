@@ -55,7 +55,8 @@ public:
     /// over the number of batches so far, from the longest sample down: for each number of batches,
     /// the solution that leaves the fewest samples is best. No bucket is large enough to be divided
     /// into two.
-    std::vector<BucketRange> by_fewest_batches(uint64_t fewest, std::vector<BucketRange> equal);
+    std::vector<BucketRange> by_fewest_batches(uint64_t fewest,
+                                               const std::vector<BucketRange>& equal);
     /// The same of the samples of `others`, which begin with the shortest, with borders in the
     /// middle half of these and at most `most` batches. Empty if there are none.
     std::vector<BucketRange> between(std::span<const BucketRange> others, uint64_t fewest,

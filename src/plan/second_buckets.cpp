@@ -40,6 +40,7 @@ bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOpt
     // A batch of its own size is a tail, and given batch sizes are kept.
     if (extra > 0 && (!options.keeps_tail() || !options.batch_sizes.empty())) return false;
     std::vector<BucketRange*> largest;
+    largest.reserve(ranges.size());
     for (BucketRange& range : ranges) largest.push_back(&range);
     std::ranges::stable_sort(largest, std::greater{}, &BucketRange::batches);
     for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {

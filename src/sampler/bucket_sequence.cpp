@@ -252,7 +252,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
+std::unique_ptr<Sequence> make_bucket_sequence(const std::shared_ptr<const Plan>& plan,
                                                const Cost* balance) {
     return std::make_unique<BucketSequence>(plan, balance, nullptr);
 }
@@ -275,7 +275,8 @@ std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost*
         fingerprint = hasher.digest();
     }
     if (plan.epochs()->can_sort()) return make_mixed_buckets(plan.epochs(), kept, fingerprint);
-    const auto make = [kept](std::shared_ptr<const Plan> of, const std::vector<uint32_t>* samples) {
+    const auto make = [kept](const std::shared_ptr<const Plan>& of,
+                             const std::vector<uint32_t>* samples) {
         return std::make_unique<BucketSequence>(of, kept ? &*kept : nullptr, samples);
     };
     return mixed_sequence_of(plan, kind_of("sab_bucket_sampler_new"), fingerprint, make, false);

@@ -228,8 +228,8 @@ BatchMean Cursor::mean() const {
         for (; from < to; ++from) sums.add(order().sums_at(from), times);
     };
     if (end > all && options_.last_step == SAB_LAST_STEP_WRAP) {
-        const uint64_t repeated = end - all;
-        sums.add(order().sums(), 1 + static_cast<double>(repeated / all));
+        const uint64_t repeated = end - all, rounds = 1 + repeated / all;
+        sums.add(order().sums(), static_cast<double>(rounds));
         add(0, repeated % all, 1);
         add(0, first, -1);
     } else if (first <= all / 2) {  // as few as can be are read one by one

@@ -236,7 +236,7 @@ private:
 
 /// The bucket order: shuffled. `balance`: the cost that steps even out; null: that of the first
 /// budget.
-std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan,
+std::unique_ptr<Sequence> make_bucket_sequence(const std::shared_ptr<const Plan>& plan,
                                                const Cost* balance = nullptr);
 /// That of a plan which may be of a mixture.
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance);

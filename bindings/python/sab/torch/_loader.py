@@ -54,9 +54,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     A ``for`` loop begins a pass, as for samplers: the next epoch after a finished pass; the same
     epoch from its start after a pass that was broken off; what is left of the saved epoch after
     :meth:`load_state_dict`. For passes of a number of steps, each of which goes on where the last
-    one stopped, give the sampler ``steps_per_epoch``. Within a loop, ``next(iter(loader))`` looks at a batch of the same
-    epoch and leaves the loop where it is. The place is that of the pass that yielded last. When a
-    pass is broken off within another one, it is that of the other one again.
+    one stopped, give the sampler ``steps_per_epoch``. Within a loop, ``next(iter(loader))`` looks
+    at a batch of the same epoch and leaves the loop where it is. The place is that of the pass that
+    yielded last. When a pass is broken off within another one, it is that of the other one again.
 
     Args:
         dataset: has the samples by their index, as many as the sampler was made of.

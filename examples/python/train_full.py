@@ -139,13 +139,12 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
     with sab.MemoryGuard(sampler, probe) as guard:
         for batch in sampler.batches():
             data = pad([words[i] for i in batch.indices])
-            guard.step(
-                batch,
-                lambda first, count, share, data=data, weight=batch.token_weight: trainer.part(
-                    data[first : first + count], share, weight
-                ),
-                begin=trainer.clear,
-            )
+            weight = batch.token_weight
+
+            def part(first, count, share, data=data, weight=weight):
+                return trainer.part(data[first : first + count], share, weight)
+
+            guard.step(batch, part, begin=trainer.clear)
             trainer.optimizer.step()
             run.samples += batch.count
             run.peaks.append(probe.stats().peak)

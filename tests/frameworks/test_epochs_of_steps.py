@@ -89,12 +89,12 @@ def test_epochs_of_lightning(tmp_path: Path) -> None:
 
     collate = Collate()
 
-    class Data(sab.lightning.DataModuleMixin, lightning.LightningDataModule):  # type: ignore[misc]
+    class Data(sab.lightning.DataModuleMixin, lightning.LightningDataModule):
         def train_dataloader(self) -> Any:
             sampler = sab.BucketSampler(LENGTHS, budget=80, seed=3, steps_per_epoch=15)
             return sab.torch.DataLoader(Dataset(), sampler, collate_fn=collate)
 
-    class Model(lightning.LightningModule):  # type: ignore[misc]
+    class Model(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(1, 1)

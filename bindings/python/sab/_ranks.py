@@ -368,7 +368,9 @@ class BalancedReport(NamedTuple):
     def padding(self) -> float:
         """Share of the padded total, over all columns, that is padding; 0 without ``padded``."""
         total, padded_total = (
-            sum(amount.values()) if isinstance(amount, dict) else amount
+            sum(cast("Mapping[str, float]", amount).values())
+            if isinstance(amount, Mapping)
+            else amount
             for amount in (self.total, self.padded_total)
         )
         return 1 - total / padded_total if padded_total else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from sab._cost import BudgetLike
@@ -199,7 +199,7 @@ class Training:
 
 
 def _as_list(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    return list(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else [given]
 
 
 def ranks_of_all(sampler: RandomAccessSampler) -> RandomAccessSampler | None:

@@ -76,7 +76,8 @@
  * gives both the same influence. sab_batch.sample_weight is the number of samples of a batch over
  * the mean number of all batches of the epoch, of all ranks and micro-batches. token_weight is the
  * same of the total. Multiply the mean loss of a batch by the weight, and take the mean over ranks
- * and micro-batches, as data parallelism and gradient accumulation do. Then each sample, or each
+ * and micro-batches, as data parallelism and gradient accumulation do. Divide by
+ * sab_sampler_options.micro_batches also in a last step that has fewer. Then each sample, or each
  * token, of the epoch counts the same. The mean weight of an epoch is 1.
  *
  * - Empty batches count in the mean, and weigh 0. So do batches that SAB_LAST_STEP_WRAP repeats;

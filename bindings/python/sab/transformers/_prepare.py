@@ -153,8 +153,8 @@ def prepare(
         raise TypeError(f"trainer is a {type(trainer).__name__}: must be a transformers.Trainer")
     if lengths is not None and not callable(lengths):
         raise TypeError(f"lengths = {lengths!r:.60}: must be a function of a data set")
-    weighting = Weights(weights)
     _check_kind(trainer)
+    weighting = Weights(weights, trainer.args.gradient_accumulation_steps)
     _check_trainer(trainer)
     sources = {
         "budget": budget,

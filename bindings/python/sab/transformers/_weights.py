@@ -14,16 +14,19 @@ _Function: Any = torch.autograd.Function
 
 
 class Weights:
-    """What the gradient of each step is multiplied by: the mean weight of its batches.
+    """What the gradient of each step is multiplied by: the sum of the weights of its batches over
+    the number of batches of a full step. So the last step, which may have fewer, counts less.
 
     Args:
         by: ``"samples"``, ``"tokens"``, ``"auto"``, or None, which multiplies nothing.
+        micro_batches: of a rank in a full step.
     """
 
-    def __init__(self, by: Any) -> None:
+    def __init__(self, by: Any, micro_batches: int) -> None:
         if by not in _CHOICES:
             raise ValueError(f"weights = {by!r:.60}: must be 'auto', 'samples', 'tokens' or None")
         self._by = by
+        self._micro_batches = micro_batches
         self._noted: list[tuple[float, float]] = []  # of the batches of this step, for both
         self._factor: Any = None  # of this step
 
@@ -45,7 +48,7 @@ class Weights:
         if self._by is None:
             return
         place = ("samples", "tokens").index(_chosen(inputs) if self._by == "auto" else self._by)
-        own = sum(weights[place] for weights in self._noted) / len(self._noted)
+        own = sum(weights[place] for weights in self._noted) / self._micro_batches
         self._factor = mean_of_ranks(torch.tensor(own, dtype=torch.float32))
 
     def apply(self, given: Any) -> Any:

@@ -99,9 +99,10 @@ class Tickets:
 
 def _noted(walk: Walk, batches: Iterator[Batch], source: Sampler, taken: Any) -> Iterator[Batch]:
     """Batches, each noted with its step where that is not known after a change of the budget."""
-    with_steps = isinstance(source, RandomAccessSampler) and source.capabilities.budget
+    known = source if isinstance(source, RandomAccessSampler) else None
+    known = known if known is not None and known.capabilities.budget else None
     for batch in batches:
-        taken.append((batch, source.step(walk.step - 1) if with_steps else None))
+        taken.append((batch, None if known is None else known.step(walk.step - 1)))
         yield batch
 
 

@@ -123,10 +123,11 @@ class Seen(transformers.TrainerCallback):
         assert all(each.grad is None for each in model.parameters())
 
 
+GIVEN = ("cost", "eval_budget", "optimizers", "max_batch_size")  # not arguments of Trainer
+
+
 def make_trainer(folder, device, budget="memory", **options):
-    given = {
-        name: options.pop(name) for name in ("cost", "eval_budget", "optimizers") if name in options
-    }
+    given = {name: options.pop(name) for name in GIVEN if name in options}
     optimizers = given.pop("optimizers", (None, None))
     arguments = transformers.TrainingArguments(
         str(folder),
@@ -215,6 +216,53 @@ def test_a_trainer_that_resumes_does_not_learn_again(tmp_path, capfd):
         lowered.train(resume_from_checkpoint=f"{tmp_path}/checkpoint-3")
         assert samples([*whole.seen.batches[:3], *lowered.seen.batches]) == ALL
         assert len(lowered.seen.batches) > len(resumed.seen.batches)
+
+
+class Pretend(sab.Device):
+    """A device that says how much a step needs: in training more after each of its first steps."""
+
+    def __init__(self):
+        self.steps, self.most, self.is_scarce = 0, 0, False
+
+    def step(self, module, args, inputs):
+        count, length = inputs["words"].shape
+        self.steps += self.is_scarce and self.steps < 20
+        self.most = max(self.most, 1000 + 40 * count * length + 900 * self.steps)
+
+    def reset(self):
+        self.most = 0
+
+    def current(self):
+        return 0
+
+    def peak(self):
+        return self.most
+
+    def total(self):
+        return 60_000
+
+
+@pytest.mark.parametrize(("workers", "accumulated"), [(2, 1), (0, 3)])
+def test_a_trainer_goes_on_when_the_guard_lowers_the_budget(tmp_path, workers, accumulated):
+    device = Pretend()
+    trainer = make_trainer(
+        tmp_path,
+        device,
+        num_train_epochs=1,
+        gradient_accumulation_steps=accumulated,
+        dataloader_num_workers=workers,
+        max_batch_size=3,
+    )
+    trainer.model.register_forward_pre_hook(device.step, with_kwargs=True)
+
+    class Scarce(transformers.TrainerCallback):
+        def on_train_begin(self, *args, **given):
+            device.is_scarce = True
+
+    trainer.add_callback(Scarce())
+    trainer.train()
+    assert trainer.training_step.__self__.guard.info.lowered > 0
+    assert samples(trainer.seen.batches) == ALL
 
 
 def test_what_a_trainer_refuses(tmp_path):

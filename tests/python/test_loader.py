@@ -159,6 +159,9 @@ def test_resume_on_other_ranks(before, after):
     for rank in range(after):
         loader = of(rank, after)
         loader.load_state_dict(state)
+        assert loader.position > 0 and loader.batch is None
+        with pytest.raises(ValueError, match="sample_weight: no batch of this epoch has been"):
+            assert loader.sample_weight
         seen += list(loader)
     assert sorted(sum(seen, [])) == list(range(len(SIZES)))
 
@@ -193,8 +196,10 @@ def test_a_budget_that_is_lowered_while_workers_fetch_ahead(workers):
     seen = [next(walk) for _ in range(6)]
     for limit in (200, 150):
         loader.source.set_budget(limit)
+        assert loader.step().samples == len(seen[-1])
         seen.append(next(walk))
         assert loader.batch.indices.tolist() == seen[-1]
+        assert loader.step().samples == len(seen[-1])
     state = loader.state_dict()
     rest = list(walk)
     resumed = make(num_workers=workers)

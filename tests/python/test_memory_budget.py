@@ -2,6 +2,7 @@
 
 import random
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ class Pretend(sab.Device):
         return self.limit
 
 
-def loader_on(device, budget="memory", step=None, data=DATA, sizes=SIZES, collate=None, **options):
+def loader_on(
+    device, budget="memory", step=None, data=DATA, sizes=SIZES, collate=None, workers=0, **options
+):
     sampler = sab.BucketSampler(sizes, budget, seed=3, **options)
     return sab.torch.DataLoader(
         data,
@@ -52,6 +55,7 @@ def loader_on(device, budget="memory", step=None, data=DATA, sizes=SIZES, collat
         step=step or device.step,
         restore=[],
         device=device,
+        num_workers=workers,
     )
 
 
@@ -321,6 +325,26 @@ def test_the_guard_lowers_the_budget_before_memory_runs_out(caplog):
     assert guard.info.lowered == 1 and "memory is scarcer than planned" in caplog.text
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_training_goes_on_when_the_guard_lowers_the_budget(workers):
+    device = Pretend(60_000)
+    loader = loader_on(device, workers=workers, bucket_batches=200, max_batch_size=3)
+    assert len(loader) > 100
+    device.shapes.clear()
+    scarce = 900  # more bytes after each step
+    device.need = lambda count, length: 1000 + 40 * count * length + scarce * len(device.shapes)
+    seen = []
+    for data in loader:
+        device.step(data)
+        assert tuple(data.shape) == (loader.batch.count, loader.batch.padded_length)
+        assert loader.step().samples == loader.batch.count
+        seen += loader.batch.indices.tolist()
+        if loader.guard.info.lowered:
+            scarce = 0
+    assert loader.guard.info.lowered == 1 and loader.source.budget < 54_000
+    assert sorted(seen) == list(range(400))
+
+
 def test_samples_with_several_sizes():
     draw = np.random.default_rng(1)
     sizes = {"source": SIZES, "target": draw.permutation(SIZES)}
@@ -361,6 +385,8 @@ def test_the_sampler_has_no_batches_before_the_memory_is_measured():
     for use in (len, iter, lambda each: each.plan, lambda each: each.state_dict()):
         with pytest.raises(ValueError, match=r"no batches before the memory .* is measured"):
             use(sampler)
+    with pytest.raises(ValueError, match=r"no batches before the memory .* is measured"):
+        assert sampler.epoch == 0
     assert repr(sampler) == "<sab.BucketSampler: budget memory>"
     assert (sampler.rank, sampler.world_size) == (0, 1)
 
@@ -389,6 +415,46 @@ def test_what_contradicts_a_budget_of_memory():
     for make in (sab.plan, sab.SequentialSampler):
         with pytest.raises(TypeError, match="budget = 'memory': must be a number"):
             make(SIZES, "memory")
+
+
+WRONG = [
+    {"maxbatch": 3},
+    {"oversize": "x"},
+    {"tail": "x"},
+    {"padding": -1},
+    {"output": "x"},
+    {"boundaries": [50, 10]},
+    {"max_batch_size": -1},
+    {"min_batch_size": -1},
+    {"min_batch_size": 5, "max_batch_size": 3},
+    {"rank": 5, "world_size": 2},
+    {"balance": "x"},
+]
+
+
+@pytest.mark.parametrize("options", WRONG, ids=str)
+def test_wrong_options_are_refused_before_anything_is_measured(options):
+    with pytest.raises((TypeError, ValueError)):
+        sab.BucketSampler(SIZES, "memory", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_batch_size": 4},
+        {"tail": "drop", "last_step": "drop", "world_size": 8},
+        {"boundaries": [0, 10, 30], "oversize": "skip", "batch_size": [5, 3]},
+        {"max_shapes": 3, "batch_size_multiple": 8},
+        {"separate_by": SIZES % 3, "max_shapes": {0: 2, 1: 3, 2: 4}},
+    ],
+    ids=str,
+)
+def test_right_options_are_taken_without_a_warning_and_a_bar(options, capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler = sab.BucketSampler(SIZES, "memory", progress=True, **options)
+    assert repr(sampler) == "<sab.BucketSampler: budget memory>"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_arguments_of_the_loader():
@@ -496,6 +562,24 @@ def test_a_warm_up_that_fails_leaves_no_trace():
         sab.torch.warm_up([1], step, restore=[])
     with pytest.raises(TypeError, match="step"):
         sab.torch.warm_up(loader, None, restore=[])
+
+
+def test_a_warm_up_of_the_rest_of_an_epoch():
+    first = sab.BucketSampler(SIZES, 300, seed=3)
+    walk = first.batches()
+    for _ in range(4):
+        next(walk)
+    other = sab.BucketSampler(SIZES, 300, seed=3, world_size=2)
+    other.load_state_dict(first.state_dict())
+    first.set_budget(200)
+    for sampler, rest in ((other, other.batches()), (first, walk)):
+        given, shapes, place = [], [], sampler.state_dict()
+        loader = sab.torch.DataLoader(DATA, sampler, collate_fn=sab.torch.PadCollate())
+        sab.torch.warm_up(sampler, given.append, restore=[])
+        sab.torch.warm_up(loader, lambda data: shapes.append(tuple(data.shape)), restore=[])
+        assert sampler.state_dict() == place
+        assert shapes == [(batch.count, batch.padded_length) for batch in given]
+        assert set(shapes) == {(batch.count, batch.padded_length) for batch in rest}
 
 
 def test_a_warm_up_of_samples_with_several_sizes():

@@ -138,6 +138,13 @@ def test_breaking_off_twice_at_one_place_warns_once() -> None:
         take(sampler, 3)
 
 
+def test_breaking_off_passes_of_a_number_of_steps_has_other_advice() -> None:
+    sampler = bucket(steps_per_epoch=10)
+    take(sampler, 4)
+    with pytest.warns(UserWarning, match=r"give steps_per_epoch= the steps that a pass takes"):
+        take(sampler, 4)
+
+
 @pytest.mark.parametrize("between", ["set_epoch", "another place", "one batch", "all", "within"])
 def test_breaking_off_does_not_warn(between: str) -> None:
     sampler = bucket()

@@ -98,8 +98,8 @@ class Sampler:
         self._output = output
 
     def _tell(self) -> tuple[int, int]:
-        epoch, position = self._told
-        check(lib.sab_sampler_tell(self._handle, epoch, position))
+        handle, (epoch, position) = self._handle, self._told
+        check(lib.sab_sampler_tell(handle, epoch, position))
         return int(epoch[0]), int(position[0])
 
     @property
@@ -214,9 +214,12 @@ class Sampler:
             return
         broken = (walk.placed, walk.epoch, walk.first, position)
         if broken == self._broken and position < self._length():
+            has_steps = self._made_from[1].get("steps_per_epoch")
+            advice = "give steps_per_epoch= the steps that a pass takes"
+            advice = advice if has_steps else "make the sampler with steps_per_epoch="
             warnings.warn(
                 f"two passes over epoch {walk.epoch} were broken off at the same place, so its "
-                "other batches never come: make the sampler with steps_per_epoch=, so that a pass "
+                f"other batches never come: {advice}, so that a pass "
                 "goes on where the last one stopped, or call set_epoch() before each pass",
                 stacklevel=2,
             )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, cast
 
-from sab._cost import BalanceLike, BudgetLike
+from sab._arguments import whole
+from sab._cost import BalanceLike, Budget, BudgetLike, Cost
 from sab._display import Facts
 from sab._memory_budget import NotPlanned, Waiting, share_of
 from sab._model import MemoryModel
-from sab._native import Calls, CData, MismatchError, lib, warn_of_skipped
+from sab._native import Calls, CData, MismatchError, SkippedWarning, lib, warn_of_skipped
 from sab._order import LastStep, order_of, sampler_options
 from sab._plan import Plan, new_plan
 from sab._plan_options import WHY_SKIPPED, PlanOptions, check_names
@@ -61,9 +64,22 @@ class PlanSampler(RandomAccessSampler):
             raise TypeError("budget: must not be given with a plan, which is made already")
         if options.pop("cost", None) is not None:
             raise ValueError(f"cost: must not be given with budget = {budget!r}, which measures it")
-        self._waiting = Waiting(share, as_sizes(sizes, "plan", _PLAN_RULE), options)
+        sizes = as_sizes(sizes, "plan", _PLAN_RULE)
+        self._try(sizes, options)
+        self._waiting = Waiting(share, sizes, options)
         self._made_from = (self._waiting.sizes, budget), options
         return True
+
+    def _try(self, sizes: Sizes, options: Mapping[str, Any]) -> None:
+        """Refuses wrong options before the memory is measured: makes a sampler of the smallest
+        batches.
+        """
+        least = whole("min_batch_size", options.get("min_batch_size", 1)) or 1
+        by_count = Budget(least, Cost.terms([(1.0, 1, [0] * len(sizes.columns))]))
+        make = cast("Callable[..., PlanSampler]", type(self))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkippedWarning)
+            make(sizes, by_count, **{**options, "progress": None}).close()
 
     def _take_memory(self, model: MemoryModel, budget: float) -> None:
         """Makes the plan of a sampler that waits for it."""

@@ -7,7 +7,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, cast
+from typing import Any, Callable, Optional, cast
 
 import torch.utils.data
 
@@ -26,13 +26,17 @@ __all__ = ["DataLoader"]
 _BY_SAMPLER = ("batch_size", "shuffle", "drop_last")  # what the sampler decides
 
 
+Noted = tuple[Batch, Optional[Step]]  # a batch, and its step where the budget may change
+
+
 class Pass:
     """The place of a pass over a loader."""
 
-    def __init__(self, walk: Walk, outer: Pass | None, fetched: collections.deque[Batch]) -> None:
+    def __init__(self, walk: Walk, outer: Pass | None, fetched: collections.deque[Noted]) -> None:
         self.walk = walk  # of the sampler, which is ahead where workers fetch
         self.fetched = fetched  # batches whose data was not yielded yet
         self.batch: Batch | None = None  # that of the data that was yielded last
+        self.step: Step | None = None  # of this batch, where the budget may change
         self.position = walk.first  # after the batch that was yielded last
         self.placed = walk.placed  # the sampler's count of placements when the pass began
         self.outer = outer  # the pass that had yielded last when it began
@@ -178,12 +182,20 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     @property
     def batch(self) -> Batch | None:
-        """The batch whose data was yielded last; None if none was yielded in this epoch."""
+        """The batch whose data was yielded last; None if none was yielded in this epoch, and before
+        the first one after a state of other ranks or another budget.
+        """
         own = self._own_pass()
         if own is not None and own.has_given:
             return own.batch
         at = self.position
-        return random_access(self.source, "batch").batch(at - 1) if at else None
+        if at == 0:
+            return None
+        source = random_access(self.source, "batch")
+        try:
+            return source.batch(at - 1)
+        except ValueError:  # was of other ranks or another budget
+            return None
 
     def _known_batch(self, asked: str) -> Batch:
         batch = self.batch
@@ -207,6 +219,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """The optimizer's step, over all ranks and micro-batches, of the batch whose data was
         yielded last: see :class:`sab.Step`.
         """
+        own = self._own_pass()
+        if own is not None and own.step is not None:
+            return own.step
         at = self.position
         if at == 0:
             raise ValueError("step(): no batch of this epoch has been yielded")
@@ -281,7 +296,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         loader: Any = self if self._framework is None else self._framework.fetching
         # Not the workers of the pass that is under way.
         is_inner = outer is not None and outer.is_open and loader.persistent_workers
-        self._tickets._taken = fetched = collections.deque[Batch]()
+        self._tickets._taken = fetched = collections.deque[Noted]()
         walk = loader._get_iterator() if is_inner else torch.utils.data.DataLoader.__iter__(loader)
         self._tickets._taken = None
         self._pass = own = Pass(self._tickets._begun, outer, fetched)
@@ -289,7 +304,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         try:
             for data in walk:
                 own.position += 1
-                own.batch = fetched.popleft()
+                own.batch, own.step = fetched.popleft()
                 if own.placed != self.source._placed:  # the pass went on at another place
                     own.position, own.placed = self.source._given(), self.source._placed
                 own.has_given, self._pass = True, own
@@ -313,7 +328,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if memory is None or not memory.run.holds_loop:
             return contextlib.nullcontext()
         source = random_access(self.source, "budget = 'memory'")
-        return memory.measured(source, source.batch(own.position - 1))
+        return memory.measured(source, cast("Batch", own.batch))
 
     def _count(self) -> int:
         """The epoch's batches; -1 where that is not known."""

@@ -13,6 +13,7 @@ from sab._display import one_line
 from sab._native import UnsupportedError
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
+from sab._walk import Walk
 from sab.torch._collates import PadCollate, without_rows
 
 __all__ = ["Samples", "Tickets", "loader_options"]
@@ -59,7 +60,7 @@ class Tickets:
     def __init__(self, sampler: Sampler) -> None:
         self.source = sampler  # not `sampler`: Lightning sets epochs there
         self._begun: Any = None  # the last pass
-        self._taken: Any = None  # passes that begin now append their batches here
+        self._taken: Any = None  # passes that begin now append their batches and steps here
 
     def __repr__(self) -> str:
         return one_line(self, [repr(self.source)])
@@ -69,7 +70,7 @@ class Tickets:
         self._begun = walk
         batches = self.source._walk(walk)
         if self._taken is not None:
-            batches = _noted(batches, self._taken)
+            batches = _noted(walk, batches, self.source, self._taken)
         return ([batch] for batch in batches)
 
     def __len__(self) -> int:
@@ -96,9 +97,12 @@ class Tickets:
         random_access(self.source, "load_state_dict()").load_state_dict(state_dict)
 
 
-def _noted(batches: Iterator[Batch], taken: Any) -> Iterator[Batch]:
+def _noted(walk: Walk, batches: Iterator[Batch], source: Sampler, taken: Any) -> Iterator[Batch]:
+    """Batches, each noted with its step where that is not known after a change of the budget."""
+    known = source if isinstance(source, RandomAccessSampler) else None
+    known = known if known is not None and known.capabilities.budget else None
     for batch in batches:
-        taken.append(batch)
+        taken.append((batch, None if known is None else known.step(walk.step - 1)))
         yield batch
 
 

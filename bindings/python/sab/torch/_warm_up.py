@@ -28,7 +28,8 @@ def warm_up(
     """Runs a training step on each shape of an epoch once, largest first, so that compilers,
     kernels and the allocator have seen all of them before training begins.
 
-    The shapes are those of the epoch at hand, of this rank. With ``max_shapes`` of the plan other
+    The shapes are those of the epoch at hand, of this rank. After a state of other ranks or another
+    budget in this epoch they are those of the rest. With ``max_shapes`` of the plan other
     epochs have no others, but for the last step on several ranks.
 
     Args:
@@ -69,10 +70,19 @@ def warm_up(
     return len(batches)
 
 
+def _begin_of_known(sampler: RandomAccessSampler) -> int:
+    """The first batch to look at: the next one where those before are of other ranks or budgets."""
+    try:
+        sampler.batch(0)
+    except ValueError:
+        return sampler._tell()[1]
+    return 0
+
+
 def _first_of_each_shape(sampler: RandomAccessSampler) -> list[Batch]:
     """A batch of each shape, largest first."""
     found: dict[tuple[int, str], Batch] = {}
-    for position in range(len(sampler)):
+    for position in range(_begin_of_known(sampler), len(sampler)):
         batch = sampler.batch(position)
         if batch.count:
             found.setdefault((batch.count, str(batch.padded_length)), batch)

@@ -38,8 +38,6 @@ class TrainerMemory(Memory):
         self.theirs = trainer.training_step
         trainer.training_step = self.training_step
         super().__init__(Run(self.step, [], device, False, self.prepared))
-        self._begun = -1  # batches of the epoch before the step of the optimizer that is under way
-        self._taken = 0  # of this step, batches whose training began
 
     def step(self, data: Any) -> None:
         """As Trainer runs it. With gradient accumulation, the gradients of a micro-batch are there
@@ -105,10 +103,7 @@ class TrainerMemory(Memory):
         """As Trainer's. The guard measures it and what follows, such as the optimizer's step."""
         self.end()
         owner = self.owner
-        self._taken = self._taken + 1 if self._begun == owner.done else 1
-        self._begun = owner.done
-        sampler = owner.loader.source
-        self.begin(sampler, sampler.batch(self._begun + self._taken - 1))
+        self.begin(owner.loader.source, owner.batches.popleft())
         return self.theirs(*args, **options)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import importlib
 import json
 import math
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 import torch
 
+from sab._batch import Batch
 from sab._cost import BudgetLike
 from sab._make_plan import plan as make_plan
 from sab._plan import Plan
@@ -267,6 +269,7 @@ class _Prepared:
         self.walk: Any = None  # the loader's pass that training is given the batches of
         self.taken = 0  # batches of the epoch that training was given
         self.done = 0  # those whose step of the optimizer was taken
+        self.batches = collections.deque[Batch]()  # of the step, whose training has not begun
         self.begun = 0, 0.0  # batches and part of the epoch where it was begun by other ranks
         self.items: Any = None  # labels of the step, where the model does not divide by them
         self.is_loss_checked = False
@@ -518,16 +521,23 @@ class _Prepared:
         divides = torch.tensor(bool((losses[0] - 2 * losses[1]).abs() <= losses[1].abs() / 2))
         trainer.model_accepts_loss_kwargs = bool(self._gathered(divides.long()) > 0)
 
+    def _noted(self, loader: DataLoader, walk: Iterator[Any]) -> Iterator[Any]:
+        """The data of a walk over the loader, whose batches are noted."""
+        for data in walk:
+            self.batches.append(cast("Batch", loader.batch))
+            yield data
+
     def get_batch_samples(self, epoch_iterator: Any, *args: Any, **options: Any) -> Any:
         trainer, loader = self.trainer, cast("DataLoader", self.loader)
-        noted = self.weights.noted(loader, epoch_iterator)
+        self.batches.clear()
+        noted = self._noted(loader, epoch_iterator)
         samples, items = self.theirs["get_batch_samples"](noted, *args, **options)
         self.taken += len(samples)
         self.walk = loader._pass
         self.items = None
         if not samples:
             return samples, items
-        self.weights.set_step(samples[0], self._mean_of_ranks)
+        self.weights.set_step(samples[0], self.batches, self._mean_of_ranks)
         accepted = trainer.model_accepts_loss_kwargs
         self._check_loss(samples[0])
         if accepted and not trainer.model_accepts_loss_kwargs:

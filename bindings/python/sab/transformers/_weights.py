@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 import torch
 
-from sab.torch import DataLoader
+from sab._batch import Batch
 
 _CHOICES = ("auto", "samples", "tokens", None)
 _Function: Any = torch.autograd.Function
@@ -27,28 +27,18 @@ class Weights:
             raise ValueError(f"weights = {by!r:.60}: must be 'auto', 'samples', 'tokens' or None")
         self._by = by
         self._micro_batches = micro_batches
-        self._noted: list[tuple[float, float]] = []  # of the batches of this step, for both
         self._factor: Any = None  # of this step
 
-    def noted(self, loader: DataLoader, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches of a step, whose weights are noted as they are given."""
-        self._noted = []
-        for data in batches:
-            if self._by is not None:
-                tokens: Any = loader.token_weight
-                if isinstance(tokens, Mapping):
-                    each = cast("Mapping[str, float]", tokens)
-                    tokens = sum(each.values()) / len(each)
-                self._noted.append((loader.sample_weight, tokens))
-            yield data
-
-    def set_step(self, inputs: Any, mean_of_ranks: Callable[[Any], Any]) -> None:
-        """Takes the weights that were noted, on all ranks."""
+    def set_step(
+        self, inputs: Any, batches: Collection[Batch], mean_of_ranks: Callable[[Any], Any]
+    ) -> None:
+        """Takes the weights of the batches of a step, on all ranks."""
         self._factor = None
         if self._by is None:
             return
-        place = ("samples", "tokens").index(_chosen(inputs) if self._by == "auto" else self._by)
-        own = sum(weights[place] for weights in self._noted) / self._micro_batches
+        by = _chosen(inputs) if self._by == "auto" else self._by
+        weight = _token_weight if by == "tokens" else _sample_weight
+        own = sum(map(weight, batches)) / self._micro_batches
         self._factor = mean_of_ranks(torch.tensor(own, dtype=torch.float32))
 
     def apply(self, given: Any) -> Any:
@@ -71,6 +61,19 @@ class _Weighted(_Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return gradient * ctx.factor.to(gradient.dtype), None
+
+
+def _sample_weight(batch: Batch) -> float:
+    return batch.sample_weight
+
+
+def _token_weight(batch: Batch) -> float:
+    """The mean over the columns."""
+    weight = batch.token_weight
+    if not isinstance(weight, Mapping):
+        return float(weight)
+    each = cast("Mapping[str, float]", weight)
+    return sum(each.values()) / len(each)
 
 
 def _chosen(inputs: Any) -> str:

@@ -595,7 +595,7 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  *
  * @param sampler   a sampler with random access
  * @param position  number of batches of this rank, at most sab_sampler_get_batch_count(); after a
- *     state was restored, one that sab_sampler_seek() can then reach
+ *     state was restored, at least the first that sab_sampler_seek() could reach right after it
  * @param state     as for sab_sampler_state_save()
  * @param capacity  as for sab_sampler_state_save()
  * @param size      as for sab_sampler_state_save()

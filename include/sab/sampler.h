@@ -55,16 +55,23 @@
  * stopped. So epoch k begins after k * N steps of the epochs of the data, which follow each other
  * without a gap. An epoch may have the end of one epoch of the data and the beginning of the next,
  * or several. All that is said of epochs holds for these: the table above, sab_batch.epoch, step
- * and position, sab_sampler_get_batch_count(), which is N * micro_batches, sab_sampler_set_epoch(),
- * sab_sampler_seek() and states. The batches are those of the epochs of the data: their last steps
- * are split, left out of or filled up as `last_step` says. Where the last step of an epoch of the
- * data has fewer micro-batches, the first of the next epoch of the data complete it.
+ * and position, sab_sampler_get_batch_count(), sab_sampler_set_epoch(), sab_sampler_seek() and
+ * states. The number of batches is N * micro_batches, but for a step that ends early because
+ * another budget or a state of other ranks took over inside it. The batches are those of the epochs
+ * of the data: their last steps are split, left out of or filled up as `last_step` says. Where the
+ * last step of an epoch of the data has fewer micro-batches, the first of the next epoch of the
+ * data complete it. Loss weights are relative to the epoch of the data that the batch is of. So the
+ * weights of an epoch of N steps need not have the mean 1.
+ *
+ * After a state was restored of an epoch in which another budget or other ranks had taken over, the
+ * positions that can be reached and saved begin there, or where the epoch of the data of the state
+ * begins, if that is later.
  *
  * sab_sampler_set_epoch() with the next epoch goes on where the present one ends, also after
  * another number of ranks or another budget took over. With a later one it skips the steps of the
  * epochs between. With an earlier one it goes where a new sampler would. Where all epochs of the
  * data have the same number of batches, this takes as long as the beginning of an epoch. Of packed
- * and balanced samplers, and of mixtures, it makes all epochs of the data on the way. So does
+ * samplers and of mixtures it makes all epochs of the data on the way. So does
  * sab_sampler_options.epoch.
  *
  * sab_sampler_get_schedule(), sab_mixture_get_report() and sab_balanced_sampler_get_report()
@@ -78,7 +85,8 @@
  * same of the total. Multiply the mean loss of a batch by the weight, and take the mean over ranks
  * and micro-batches, as data parallelism and gradient accumulation do. Divide by
  * sab_sampler_options.micro_batches also in a last step that has fewer. Then each sample, or each
- * token, of the epoch counts the same. The mean weight of an epoch is 1.
+ * token, of the epoch counts the same. The mean weight of an epoch is 1; with steps_per_epoch, that
+ * of an epoch of the data.
  *
  * - Empty batches count in the mean, and weigh 0. So do batches that SAB_LAST_STEP_WRAP repeats;
  *   those that SAB_LAST_STEP_DROP leaves out do not.
@@ -588,7 +596,7 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  *
  * @param sampler   a sampler with random access
  * @param position  number of batches of this rank, at most sab_sampler_get_batch_count(); after a
- * state of other ranks was restored, at least its position
+ *     state was restored, at least the first that sab_sampler_seek() could reach right after it
  * @param state     as for sab_sampler_state_save()
  * @param capacity  as for sab_sampler_state_save()
  * @param size      as for sab_sampler_state_save()

@@ -20,7 +20,6 @@ public:
         return std::make_unique<BalancedSequence>(*this);
     }
     SamplerKind kind() const override { return kind_of("sab_balanced_sampler_new"); }
-    bool has_equal_epochs() const override { return false; }
     uint64_t fingerprint() const override { return samples_of_->fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
         return epoch_samples().left_out(room);

@@ -440,15 +440,20 @@ std::size_t Cursor::save(std::span<std::byte> out) const {
 }
 
 std::size_t Cursor::save_at(uint64_t position, std::span<std::byte> out) {
+    return save_at(position, schedule_.limits, out);
+}
+
+std::size_t Cursor::save_at(uint64_t position, const Limits& limits,
+                            std::span<std::byte> out) const {
     Schedule then = schedule_;
     for (std::size_t i = earlier_.size(); position < then.first_position && i > 0; --i)
         then = earlier_[i - 1];
     then.check_end(position);
     then.position = position;
-    if (then.limits != schedule_.limits) {
+    if (then.limits != limits) {
         then.rest = rest_of(then);
         take_over(then, position);
-        then.limits = schedule_.limits;
+        then.limits = limits;
     }
     return save(then, false, out);
 }

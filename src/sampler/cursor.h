@@ -83,6 +83,10 @@ public:
     /// Of such a cursor, as what follows.
     const Plan& plan() const { return *sequence_->plan(); }
     double limit(std::size_t index) const;
+    using Limits = std::array<double, SAB_MAX_BUDGETS>;  ///< by budget; 0: the plan's
+    const Limits& limits() const { return schedule_.limits; }
+    /// As save_at(), with these limits from the position on.
+    std::size_t save_at(uint64_t position, const Limits& limits, std::span<std::byte> state) const;
     /// A change that is ready: commit() cannot fail, and without it nothing changes. Goes before
     /// any other call.
     struct Change;
@@ -108,8 +112,6 @@ private:
         uint64_t batches = 0;
         bool operator==(const GlobalBatch&) const = default;
     };
-
-    using Limits = std::array<double, SAB_MAX_BUDGETS>;  ///< by budget; 0: the plan's
 
     /// All that changes as the cursor moves on.
     struct Schedule {
@@ -174,9 +176,6 @@ private:
 class Cursor::Parked {
 public:
     uint64_t batch_count() const { return schedule_.end; }
-    uint64_t first_saved() const {
-        return earlier_.empty() ? schedule_.first_position : earlier_.front().first_position;
-    }
 
 private:
     friend class Cursor;

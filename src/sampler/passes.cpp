@@ -104,25 +104,30 @@ const std::vector<Passes::Base>& Passes::bases() const {
     const bool has_changed = noted_changes_ != cursor_->changes();
     if (!has_changed && !start_.empty()) return bases_;
     const uint64_t took_over = cursor_->first_position() + shift_;
-    if (has_changed && took_over > 0)
-        bases_.push_back(base_after(took_over));
-    else
+    if (has_changed && took_over > 0) {
+        Base base{took_over, step_after(took_over), took_over, cursor_->limits(), saved(*cursor_)};
+        if (bases_.back().position == took_over) bases_.pop_back();
+        bases_.push_back(std::move(base));
+        other_.reset();  // under the limits before
+    } else {
         start_ = saved(*cursor_);
+        bases_.front().limits = cursor_->limits();
+    }
     noted_changes_ = cursor_->changes();
     return bases_;
 }
 
-Passes::Base Passes::base_at(uint64_t position) const {
-    const std::vector<Base>& all = bases();
-    const auto after = std::ranges::upper_bound(all, position, {}, &Base::position);
-    return after == all.begin() ? all.front() : *(after - 1);
+/// The last one that is not after a position.
+const Passes::Base& Passes::base_at(uint64_t position) const {
+    const auto after = std::ranges::upper_bound(bases_, position, {}, &Base::position);
+    return after == bases_.begin() ? bases_.front() : *(after - 1);
 }
 
-/// A step of which the ranks took a part before the position ends there.
-Passes::Base Passes::base_after(uint64_t position) const {
-    const auto after = std::ranges::upper_bound(bases_, position, {}, &Base::position);
-    const Base& before = after == bases_.begin() ? bases_.front() : *(after - 1);
-    return {position, before.step + rounded_up(position - before.position, micro_batches())};
+/// The number of the step that begins at a position where others take over. A step of which the
+/// ranks took a part before it ends there.
+uint64_t Passes::step_after(uint64_t position) const {
+    const Base& before = base_at(position);
+    return before.step + rounded_up(position - before.position, micro_batches());
 }
 
 uint64_t Passes::end() const {
@@ -131,27 +136,8 @@ uint64_t Passes::end() const {
     return last.position + (steps() - std::min(steps(), last.step)) * micro_batches();
 }
 
-/// The positions from it on are those that the cursor comes to from the start of the pass, or from
-/// where others took over.
-uint64_t Passes::lowest() const {
-    const uint64_t last = bases().back().position, first = first_of(shift_);
-    return last == 0 ? 0 : std::max(last, first);
-}
-
-bool Passes::is_in_reach(uint64_t position) const {
-    return position >= lowest() || (position >= bases().back().position && is_in_other(position));
-}
-
-/// Whether a state can be saved of after so many batches.
-bool Passes::is_saved(uint64_t position) const {
-    const uint64_t batch = position - (position > 0);
-    if (has(batch)) return position - shift_ >= cursor_->first_saved();
-    if (is_in_other(batch)) return position - other_->shift >= other_->parked.first_saved();
-    return position >= lowest();
-}
-
-void Passes::check_reachable(bool is_reachable, uint64_t position) const {
-    check(is_reachable, "position", position, "must not be before position ", lowest(),
+void Passes::check_reachable(uint64_t position, const Base& base) const {
+    check(position >= base.reach, "position", position, "must not be before position ", base.reach,
           ", where a state of other ranks or another budget took over");
 }
 
@@ -159,7 +145,7 @@ void Passes::check_reachable(bool is_reachable, uint64_t position) const {
 void Passes::place(EpochBatch& batch) {
     batch.epoch = pass_number_;
     batch.position += shift_;
-    const Base base = base_at(batch.position);
+    const Base& base = base_at(batch.position);
     batch.step = base.step + (batch.position - base.position) / micro_batches();
     batch.micro_batch = (batch.position - base.position) % micro_batches();
     batch.changes = changes();
@@ -185,45 +171,59 @@ void Passes::cross(Home& home) {
                         " of the data has no batches");
 }
 
-/// Goes to a position in reach, if it is in another epoch of the data.
+/// Goes to the epoch of the data that has a position, which is this one or a later one.
+void Passes::go_on(uint64_t position, Home& home) {
+    while (!has(position)) {
+        cross(home);
+        const uint64_t batches = cursor_->batch_count(), epochs = (position - shift_) / batches;
+        if (epochs == 0 || !cursor_->sequence().has_equal_epochs()) continue;
+        Cursor::Parked left = cursor_->move_to(cursor_->epoch() + epochs);
+        leave(std::move(left), shift_ + epochs * batches, home);
+    }
+}
+
+/// Goes where others took over, or where the pass begins.
+void Passes::go_back(const Base& base, Home& home) {
+    Cursor::Parked left =
+        cursor_->move_to(std::span<const std::byte>(base.state.empty() ? start_ : base.state));
+    leave(std::move(left), base.reach - cursor_->position(), home);
+}
+
+/// Goes to the batch at a position in reach.
 void Passes::go(uint64_t position, Home& home) {
-    if (has(position)) return;
-    if (is_in_other(position)) {
+    if (is_in_other(position) && !has(position)) {
         home = std::move(other_);
         other_.reset();
         swap(*home);
     } else if (position < first_of(shift_)) {
-        Cursor::Parked left = cursor_->move_to(std::span<const std::byte>(start_));
-        leave(std::move(left), 0 - cursor_->position(), home);
+        go_back(bases_.back(), home);
     }
-    while (!has(position)) cross(home);
+    go_on(position, home);
     cursor_->seek(position - shift_);
 }
 
-/// Moves on by so many batches, to one that there is.
-void Passes::go_on(uint64_t batches, Home& home) {
-    uint64_t left = cursor_->batch_count() - cursor_->position();
-    while (batches >= left) {
-        batches -= left;
-        cross(home);
-        left = cursor_->batch_count();
-        if (batches < left || !cursor_->sequence().has_equal_epochs()) continue;
-        const uint64_t next = cursor_->epoch() + batches / left;
-        batches %= left;
-        leave(cursor_->move_to(next), 0, home);
+/// Goes behind the batch before a position in reach, so that a position is always in one epoch of
+/// the data.
+void Passes::go_behind(uint64_t position, Home& home) {
+    const uint64_t before = position - (position > 0);
+    const Base& base = bases_.back();
+    if (!has(before)) {
+        if (position == base.reach)
+            go_back(base, home);
+        else
+            go(before, home);
     }
-    cursor_->seek(cursor_->position() + batches);
+    cursor_->seek(position - shift_);
 }
 
 /// Under the budgets that hold now.
 void Passes::go_to_start(Home& home) {
-    if (lowest() == 0 && first_of(shift_) == 0) {
+    if (bases_.back().position == 0 && first_of(shift_) == 0) {
         cursor_->seek(0 - shift_);
         return;
     }
     const std::vector<double> limits = limits_of(*cursor_);
-    Cursor::Parked left = cursor_->move_to(std::span<const std::byte>(start_));
-    leave(std::move(left), 0 - cursor_->position(), home);
+    go_back(Base{}, home);
     set_limits(*cursor_, limits);
 }
 
@@ -244,22 +244,21 @@ void Passes::attempt(Body&& body) {
     if (home) other_ = std::move(home);
 }
 
-/// Reads something where the batch at a position is, and comes back.
+/// Moves the cursor, and comes back.
 template <class Body>
-void Passes::visit(uint64_t position, Body&& body) {
+void Passes::visit(Body&& body) {
     bases();
     const uint64_t before = cursor_->position();
     Home home;
     const auto come_back = [&] {
-        noted_changes_ = cursor_->changes();
-        if (!home) return;
-        swap(*home);
-        other_ = std::move(home);
+        if (home) {
+            swap(*home);
+            other_ = std::move(home);
+        }
         cursor_->seek(before);
     };
     try {
-        go(position, home);
-        body();
+        body(home);
     } catch (...) {
         come_back();
         throw;
@@ -273,7 +272,7 @@ void Passes::begin_pass(uint64_t pass) noexcept {
     shift_ = 0 - cursor_->position();
     other_.reset();
     saved_end_.reset();
-    bases_.assign(1, {0, 0});  // there is room
+    bases_.assign(1, {});  // there is room
     noted_changes_ = cursor_->changes();
 }
 
@@ -285,13 +284,11 @@ void Passes::go_to_epoch(uint64_t pass) {
         if (pass == pass_number_) {
             go_to_start(home);
         } else if (pass > pass_number_) {
-            const uint64_t last = end();
-            go(last - 1, home);
-            cursor_->seek(last - shift_);
-            go_on((pass - pass_number_ - 1) * batches, home);
+            go(end() + (pass - pass_number_ - 1) * batches, home);
         } else {
             leave(cursor_->move_to(uint64_t{0}), 0, home);
             go_on(pass * batches, home);
+            cursor_->seek(pass * batches - shift_);
         }
     });
     begin_pass(pass);
@@ -320,32 +317,28 @@ bool Passes::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& bloc
         cursor_->next_block(scratch, std::min<uint64_t>(most, left), block);
     });
     scratch.changes = EpochBatch::nothing_shown;
-    const Base base = base_at(next);
+    const Base& base = base_at(next);
     block.place(pass_number_, base.step, next - base.position, micro_batches());
     pass_ = Pass::running;
     return true;
 }
 
 void Passes::at(uint64_t position, EpochBatch& batch) {
-    check_reachable(is_in_reach(position), position);
+    check_reachable(position, bases().back());
     check(position < end(), "position", position,
           "must be below the number of batches of the rank, ", end());
-    visit(position, [&] {
+    visit([&](Home& home) {
+        go(position, home);
         cursor_->fill(position - shift_, cursor_->options().rank, batch);
         place(batch);
     });
 }
 
 void Passes::seek(uint64_t position) {
-    check_reachable(is_in_reach(position), position);
+    check_reachable(position, bases().back());
     check(position <= end(), "position", position,
           "must be at most the number of batches of the rank, ", end());
-    // Behind the batch before it, so that a position is always in one epoch of the data.
-    const uint64_t before = position - (position > 0);
-    attempt([&](Home& home) {
-        if (is_in_reach(before)) go(before, home);
-        cursor_->seek(position - shift_);
-    });
+    attempt([&](Home& home) { go_behind(position, home); });
     pass_ = Pass::ready;
 }
 
@@ -354,34 +347,51 @@ StepTotals Passes::step_of(const EpochBatch& batch) {
                    last = std::min(first + micro_batches(), end());
     StepTotals totals{last - first};
     for (uint64_t position = first; position < last; ++position)
-        visit(position, [&] { cursor_->add_totals(position - shift_, totals); });
+        visit([&](Home& home) {
+            go(position, home);
+            cursor_->add_totals(position - shift_, totals);
+        });
     return totals;
 }
 
 std::size_t Passes::save(std::span<std::byte> out) const {
-    return write(position(), base_at(position()), pass_ == Pass::ended, saved(*cursor_), out);
+    const Base& base = (bases(), base_at(position()));
+    return write(position(), base.position, base.step, pass_ == Pass::ended, saved(*cursor_), out);
 }
 
 std::size_t Passes::save_at(uint64_t position, std::span<std::byte> out) {
-    check_reachable(is_saved(position), position);
+    check_reachable(position, bases().front());
     check(position <= end(), "position", position,
           "must be at most the number of batches of the rank, ", end());
-    const Base base = position < bases().back().position ? base_after(position) : base_at(position);
-    const std::vector<double> limits = limits_of(*cursor_);
+    const Base& base = base_at(position);
+    const Cursor::Limits limits = cursor_->limits();
+    const bool is_last = &base == &bases_.back();
     std::vector<std::byte> place;
-    visit(position - (position > 0), [&] {
-        if (limits_of(*cursor_) != limits) {  // changed since: after the batches of this epoch
-            cursor_->seek(cursor_->batch_count());
-            set_limits(*cursor_, limits);
-        }
-        place.resize(cursor_->save_at(position - shift_, {}));
-        cursor_->save_at(position - shift_, place);
-    });
-    return write(position, base, false, place, out);
+    const auto read = [&] {
+        place.resize(cursor_->save_at(position - shift_, limits, {}));
+        cursor_->save_at(position - shift_, limits, place);
+    };
+    if (has(position - (position > 0)) && position - shift_ >= cursor_->first_saved()) {
+        read();
+    } else {
+        visit([&](Home& home) {
+            if (is_last) {
+                go_behind(position, home);
+            } else {
+                go_back(base, home);
+                if (position > base.reach) go_on(position - 1, home);
+            }
+            read();
+        });
+        if (!is_last) other_.reset();  // under other limits
+    }
+    if (base.limits == limits) return write(position, base.position, base.step, false, place, out);
+    return write(position, position, step_after(position), false, place, out);
 }
 
-std::size_t Passes::write(uint64_t position, const Base& base, bool has_ended,
-                          std::span<const std::byte> place, std::span<std::byte> out) const {
+std::size_t Passes::write(uint64_t position, uint64_t base_position, uint64_t base_step,
+                          bool has_ended, std::span<const std::byte> place,
+                          std::span<std::byte> out) const {
     const std::size_t size = sizeof(PassesState) + start_.size() + place.size();
     if (out.size() < size) return size;
     PassesState state{{'S', 'A', 'B', 'P'},
@@ -392,8 +402,8 @@ std::size_t Passes::write(uint64_t position, const Base& base, bool has_ended,
                       steps(),
                       pass_number_,
                       position,
-                      base.position,
-                      base.step,
+                      base_position,
+                      base_step,
                       cursor_->options().world_size,
                       static_cast<uint32_t>(micro_batches()),
                       has_ended};
@@ -420,20 +430,36 @@ void Passes::take_state(const PassesState& read, std::span<const std::byte> stat
                          : cursor_->epoch() > epoch && shift_ > 0 && shift_ <= read.position);
 }
 
+/// Where steps are counted from after a state. Positions before what it has of its epoch of the data
+/// are out of reach, unless nobody took over since the pass began.
+Passes::Base Passes::restored_base(const PassesState& read) {
+    const SamplerOptions& own = cursor_->options();
+    Base base{read.base_position, read.base_step, 0, cursor_->limits(), {}};
+    if (own.world_size != read.world_size || own.micro_batches != read.micro_batches) {
+        base.position = read.position;
+        base.step += rounded_up(read.position - read.base_position, read.micro_batches);
+    }
+    if (base.position == 0) return base;
+    base.reach = std::max(base.position, first_of(cursor_->first_position() + shift_));
+    base.state.resize(cursor_->save_at(base.reach - shift_, {}));
+    cursor_->save_at(base.reach - shift_, base.state);
+    return base;
+}
+
 void Passes::restore(std::span<const std::byte> state) {
     const PassesState read = read_passes(state);
     const auto start = state.subspan(sizeof read, read.start_length);
     std::vector<std::byte> kept(start.begin(), start.end());
-    attempt([&](Home& home) { take_state(read, state, home); });
+    Base base;
+    attempt([&](Home& home) {
+        take_state(read, state, home);
+        base = restored_base(read);
+    });
     start_ = std::move(kept);
     other_.reset();
     saved_end_.reset();
-    const SamplerOptions& own = cursor_->options();
-    Base base{read.base_position, read.base_step};
-    if (own.world_size != read.world_size || own.micro_batches != read.micro_batches)
-        base = {read.position, read.base_step + rounded_up(read.position - read.base_position,
-                                                           read.micro_batches)};
-    bases_.assign(1, base);  // there is room
+    bases_.clear();
+    bases_.push_back(std::move(base));  // there is room
     noted_changes_ = cursor_->changes();
     pass_number_ = read.epoch;
     if (read.has_ended == 1 || end() < read.position) saved_end_ = read.position;

@@ -40,7 +40,12 @@ private:
     /// Where steps are counted from: the beginning of the pass, or where other ranks or another
     /// budget took over, which ends a step.
     struct Base {
-        uint64_t position, step;
+        uint64_t position = 0, step = 0;
+        /// the first position that can be reached; later than `position` only after a state that
+        /// was saved in a later epoch of the data
+        uint64_t reach = 0;
+        Cursor::Limits limits{};
+        std::vector<std::byte> state;  ///< of the cursor at `reach`; empty: `start_`
     };
     /// Another epoch of the data that the pass is in, and what belongs to it.
     struct Part {
@@ -63,38 +68,38 @@ private:
         return first_of(shift_) <= position && position < cursor_->batch_count() + shift_;
     }
     bool is_in_other(uint64_t position) const { return other_ && other_->has(position); }
-    uint64_t lowest() const;
-    bool is_in_reach(uint64_t position) const;
-    bool is_saved(uint64_t position) const;
     const std::vector<Base>& bases() const;
-    Base base_at(uint64_t position) const;
-    Base base_after(uint64_t position) const;
+    const Base& base_at(uint64_t position) const;
+    uint64_t step_after(uint64_t position) const;
     uint64_t end() const;
     void place(EpochBatch& batch);
-    void check_reachable(bool is_reachable, uint64_t position) const;
+    void check_reachable(uint64_t position, const Base& base) const;
 
     void swap(Part& other) noexcept;
     void leave(Cursor::Parked left, uint64_t shift, Home& home);
     void cross(Home& home);
+    void go_on(uint64_t position, Home& home);
+    void go_back(const Base& base, Home& home);
     void go(uint64_t position, Home& home);
-    void go_on(uint64_t batches, Home& home);
+    void go_behind(uint64_t position, Home& home);
     void go_to_start(Home& home);
     template <class Body>
     void attempt(Body&& body);
     template <class Body>
-    void visit(uint64_t position, Body&& body);
+    void visit(Body&& body);
     void begin_pass(uint64_t pass) noexcept;
-    std::size_t write(uint64_t position, const Base& base, bool has_ended,
+    std::size_t write(uint64_t position, uint64_t base_position, uint64_t base_step, bool has_ended,
                       std::span<const std::byte> place, std::span<std::byte> out) const;
+    Base restored_base(const PassesState& read);
     void take_state(const PassesState& read, std::span<const std::byte> state, Home& home);
 
     std::unique_ptr<Cursor> cursor_;
     uint64_t pass_number_ = 0;
     uint64_t shift_ = 0;
-    Home other_;  ///< another epoch of the data that the pass has, to go back to
     /// of a pass that had ended, or was longer, when it was saved
     std::optional<uint64_t> saved_end_;
     // Brought up to date when another budget took over:
+    mutable Home other_;  ///< another epoch of the data that the pass has, to go back to
     mutable std::vector<std::byte>
         start_;                        ///< state of the cursor where the pass begins; empty: there
     mutable std::vector<Base> bases_;  ///< of the pass, the first first

@@ -328,6 +328,140 @@ static void Epochs_GoOn_UnderOtherBudgets(void) {
     }
 }
 
+enum { CHANGES = 2 };
+
+/* What a budget is lowered to, at which positions. */
+struct changes {
+    uint64_t begin, at[CHANGES];
+};
+static const double lowered[CHANGES] = {150, 100};
+
+static void take_batches(sab_sampler *sampler, uint64_t count) {
+    sab_batch batch = SAB_BATCH_INIT;
+    for (; count > 0; --count) EXPECT_OK(sab_next_batch(sampler, &batch));
+}
+
+/* Walks from a state to a position. Changes that come later are made there. */
+static void walk_to(sab_sampler *sampler, const struct state *begin, const struct changes *changes,
+                    uint64_t position) {
+    uint64_t at = changes->begin;
+    EXPECT_OK(restore_state(sampler, begin));
+    for (int i = 0; i < CHANGES; ++i) {
+        const uint64_t next = changes->at[i] < position ? changes->at[i] : position;
+        take_batches(sampler, next - at);
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, lowered[i]));
+        at = next;
+    }
+    take_batches(sampler, position - at);
+}
+
+/* Also into the next epochs. */
+static void expect_same_batches(sab_sampler *sampler, sab_sampler *other, int count) {
+    sab_batch batch = SAB_BATCH_INIT, expected = SAB_BATCH_INIT;
+    for (; count > 0; --count) {
+        const sab_status status = sab_next_batch(sampler, &batch);
+        EXPECT(sab_next_batch(other, &expected) == status);
+        if (status == SAB_OK)
+            EXPECT(digest_of(&batch) == digest_of(&expected) && batch.epoch == expected.epoch &&
+                   batch.step == expected.step && batch.micro_batch == expected.micro_batch);
+        else
+            EXPECT(sab_sampler_begin(sampler) == SAB_OK && sab_sampler_begin(other) == SAB_OK);
+    }
+}
+
+/* The state of where a walk begins: an epoch's beginning, or inside, where others stopped. */
+static uint64_t begin_walk(sab_sampler *sampler, const struct walk *walk, struct state *begin) {
+    const uint64_t from = walk->kind->properties & ONE_RANK ? 0 : below(3);
+    struct walk others = *walk;
+    if (from > 0) others.options.world_size = 1 + walk->options.world_size % MOST_RANKS;
+    sab_sampler *const first = sampler_of(&others, 0, steps);
+    EXPECT_OK(sab_sampler_seek(first, from));
+    EXPECT_OK(save_state(first, begin));
+    EXPECT_OK(restore_state(sampler, begin));
+    sab_sampler_free(first);
+    return from;
+}
+
+/* Every position since the epoch began, or since other ranks took over, whatever epoch of the data
+ * it is in: the budget that holds now holds from there on. */
+static void States_OfEarlierPositions_AreSavedFromLaterEpochsOfTheData(void) {
+    random_state = 6;
+    FOR_WALKS(walk) {
+        if (!(kind->capabilities & SAB_SAMPLER_BUDGET)) continue;
+        walk.options.last_step = SAB_LAST_STEP_SPLIT;
+        steps += 20;
+        sab_sampler *const sampler = sampler_of(&walk, 0, steps),
+                    *const restored = sampler_of(&walk, 0, steps),
+                    *const expected = sampler_of(&walk, 0, steps);
+        struct state begin, state, same;
+        struct changes changes = {0, {0}};
+        changes.begin = begin_walk(sampler, &walk, &begin);
+        uint64_t position = changes.begin, least = position;
+        for (int i = 0; i < CHANGES; ++i) {
+            const uint64_t count = below(9);
+            take_batches(sampler, count);
+            position += count;
+            if (below(3) == 0) position = least + below(position - least + 1);
+            EXPECT_OK(sab_sampler_seek(sampler, position));
+            EXPECT_OK(sab_sampler_set_budget(sampler, 0, lowered[i]));
+            changes.at[i] = least = position;
+        }
+        for (uint64_t left = below(40); left > 0 && position < steps; --left, ++position)
+            take_batches(sampler, 1);
+        EXPECT_OK(save_state(sampler, &same));
+        for (uint64_t at = changes.begin; at <= position; ++at) {
+            EXPECT_OK(state_at(sampler, at, &state));
+            EXPECT_OK(restore_state(restored, &state));
+            expect_place(restored, 0, at);
+            walk_to(expected, &begin, &changes, at);
+            expect_same_batches(restored, expected, 60);
+        }
+        EXPECT_OK(save_state(sampler, &state)); /* nothing moved */
+        EXPECT(state.size == same.size && memcmp(state.bytes, same.bytes, same.size) == 0);
+        if (changes.begin > 0)
+            EXPECT_FAILS(state_at(sampler, changes.begin - 1, &state), SAB_E_ARGUMENT,
+                         "must not be before position");
+        /* batches since the last change can be read again */
+        sab_batch batch = SAB_BATCH_INIT, again = SAB_BATCH_INIT;
+        walk_to(expected, &begin, &changes, least);
+        for (uint64_t at = least; at < position; ++at) {
+            EXPECT_OK(sab_next_batch(expected, &again));
+            EXPECT_OK(sab_sampler_at(sampler, at, &batch));
+            EXPECT(digest_of(&batch) == digest_of(&again) && batch.step == again.step);
+        }
+        walk_to(expected, &begin, &changes, least);
+        EXPECT_OK(sab_sampler_seek(sampler, least));
+        expect_same_batches(sampler, expected, 60);
+        sab_sampler_free(sampler);
+        sab_sampler_free(restored);
+        sab_sampler_free(expected);
+    }
+}
+
+/* Without a walk through the epochs of the data. */
+static void LongEpochs_AreSkipped_AtOnce(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler_options options = ranks(0, 1);
+    options.steps_per_epoch = UINT64_C(1) << 32;
+    sab_sampler *sampler = NULL;
+    sab_batch batch = SAB_BATCH_INIT, same = SAB_BATCH_INIT;
+    EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 5));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    expect_place(sampler, 5, 1);
+    const uint64_t digest = digest_of(&batch);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 4));
+    EXPECT_OK(sab_sampler_seek(sampler, options.steps_per_epoch));
+    EXPECT_OK(sab_sampler_at(sampler, options.steps_per_epoch - 1, &same));
+    EXPECT(same.step == options.steps_per_epoch - 1);
+    EXPECT(sab_next_batch(sampler, &same) == SAB_END);
+    EXPECT_OK(sab_sampler_begin(sampler));
+    EXPECT_OK(sab_next_batch(sampler, &same));
+    EXPECT(same.epoch == 5 && digest_of(&same) == digest);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 /* The totals of a step are those of its batches, also where it has the end of an epoch of the data
  * and the beginning of the next. */
 static void Step_HasTheTotalsOfItsBatches(void) {
@@ -423,6 +557,8 @@ int main(void) {
     RUN(AnyPlace_CanBeReached_FromAnyOther);
     RUN(Epochs_GoOn_OnOtherRanks);
     RUN(Epochs_GoOn_UnderOtherBudgets);
+    RUN(States_OfEarlierPositions_AreSavedFromLaterEpochsOfTheData);
+    RUN(LongEpochs_AreSkipped_AtOnce);
     RUN(Step_HasTheTotalsOfItsBatches);
     RUN(WrongCalls_AreRefused_AndChangeNothing);
     RUN(States_OfOtherSamplers_AreRefused);

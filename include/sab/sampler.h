@@ -63,9 +63,9 @@
  * data complete it. Loss weights are relative to the epoch of the data that the batch is of. So the
  * weights of an epoch of N steps need not have the mean 1.
  *
- * After a state was restored of an epoch in which another budget or other ranks had taken over, the
- * positions that can be reached and saved begin there, or where the epoch of the data of the state
- * begins, if that is later.
+ * In the epoch of a restored state, another budget or other ranks may have taken over before. The
+ * positions that can be reached and saved then begin there, or at the beginning of the state's epoch
+ * of the data if that is later.
  *
  * sab_sampler_set_epoch() with the next epoch goes on where the present one ends, also after
  * another number of ranks or another budget took over. With a later one it skips the steps of the

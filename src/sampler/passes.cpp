@@ -430,8 +430,8 @@ void Passes::take_state(const PassesState& read, std::span<const std::byte> stat
                          : cursor_->epoch() > epoch && shift_ > 0 && shift_ <= read.position);
 }
 
-/// Where steps are counted from after a state. Positions before what it has of its epoch of the data
-/// are out of reach, unless nobody took over since the pass began.
+/// Where steps are counted from after a state. Positions before what it has of its epoch of the
+/// data are out of reach, unless nobody took over since the pass began.
 Passes::Base Passes::restored_base(const PassesState& read) {
     const SamplerOptions& own = cursor_->options();
     Base base{read.base_position, read.base_step, 0, cursor_->limits(), {}};

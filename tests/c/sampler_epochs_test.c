@@ -391,8 +391,8 @@ static void States_OfEarlierPositions_AreSavedFromLaterEpochsOfTheData(void) {
         walk.options.last_step = SAB_LAST_STEP_SPLIT;
         steps += 20;
         sab_sampler *const sampler = sampler_of(&walk, 0, steps),
-                    *const restored = sampler_of(&walk, 0, steps),
-                    *const expected = sampler_of(&walk, 0, steps);
+                           *const restored = sampler_of(&walk, 0, steps),
+                           *const expected = sampler_of(&walk, 0, steps);
         struct state begin, state, same;
         struct changes changes = {0, {0}};
         changes.begin = begin_walk(sampler, &walk, &begin);

@@ -156,7 +156,7 @@ def prepare(
     if lengths is not None and not callable(lengths):
         raise TypeError(f"lengths = {lengths!r:.60}: must be a function of a data set")
     _check_kind(trainer)
-    weighting = Weights(weights, trainer.args.gradient_accumulation_steps)
+    weighting = Weights(weights, given.args.gradient_accumulation_steps)
     _check_trainer(trainer)
     sources = {
         "budget": budget,

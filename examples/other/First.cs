@@ -15,7 +15,7 @@ unsafe struct PlanOptions {
     [FieldOffset(16 /* sab_plan_options.budget_count */)] public UIntPtr BudgetCount;
 }
 
-[StructLayout(LayoutKind.Explicit, Size = 104 /* sab_batch */)]
+[StructLayout(LayoutKind.Explicit, Size = 120 /* sab_batch */)]
 unsafe struct Batch {
     [FieldOffset(0 /* sab_batch.struct_size */)] public UIntPtr StructSize;
     [FieldOffset(8 /* sab_batch.indices */)] public long *Indices;

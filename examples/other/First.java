@@ -42,7 +42,7 @@ class First {
         check(function("sab_plan_new", ADDRESS, ADDRESS, ADDRESS).invoke(sizes.get(ADDRESS, 0), options, plan));
         check(function("sab_bucket_sampler_new", ADDRESS, ADDRESS, ADDRESS)
             .invoke(plan.get(ADDRESS, 0), MemorySegment.NULL, sampler));
-        var batch = struct(104 /* sab_batch */);
+        var batch = struct(120 /* sab_batch */);
         var next = function("sab_next_batch", ADDRESS, ADDRESS);
         while (check(next.invoke(sampler.get(ADDRESS, 0), batch)) == 0) {
             var padded = batch.get(ADDRESS, 48 /* sab_batch.padded_length */).reinterpret(8).get(JAVA_DOUBLE, 0);

@@ -17,19 +17,18 @@ sampler = sab.BucketSampler(plan, seed=0)
 loader = sab.jax.DataLoader(dataset, sampler, collate_fn=sab.jax.PadCollate({"words": 0}))
 
 
-def loss_of(model, batch, weight):
+def loss_of(model, batch):
     (embedding, output), words, rows = model, batch["words"], jnp.arange(len(batch["label"]))
     hidden = jnp.where((words != 0)[..., None], embedding[words], -1e9).max(1)
     losses = -jax.nn.log_softmax(hidden @ output)[rows, batch["label"]]
-    mean = (losses * batch["weights"]).sum() / batch["weights"].sum()  # empty rows weigh 0
-    return mean * weight, mean
+    return (losses * batch["weights"]).sum() / batch["weights"].sum()  # empty rows weigh 0
 
 
 @jax.jit
 def step(model, batch, weight):
     compiled.append(batch["words"].shape)  # Python runs this only when the step is compiled
-    gradient, loss = jax.grad(loss_of, has_aux=True)(model, batch, weight)
-    return jax.tree.map(lambda value, slope: value - 0.1 * slope, model, gradient), loss
+    loss, gradient = jax.value_and_grad(loss_of)(model, batch)
+    return jax.tree.map(lambda old, slope: old - 0.1 * weight * slope, model, gradient), loss
 
 
 keys, compiled = jax.random.split(jax.random.key(0)), []

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares libsab with its peers: the same work for all, counted by one counter.
 #   bench.sh [QUESTION...] [--quick] [--lengths FILE]
-# Questions: padding speed ranks steps packing columns mixture loader resume elastic order; all of them by default.
+# Questions: padding speed ranks steps packing columns mixture loader resume elastic order
+# training; all of them by default.
 # Writes docs/benchmarks.md, its pictures and docs/benchmarks/results.json. With --quick, or with
 # lengths of your own (.npy, or text with one number a line), it writes to build/benchmarks/ instead.
 # Peers are installed into build/bench-venv, over Debian's torch. $SAB_WHEEL: a wheel of libsab,
@@ -10,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
 if command -v ccache > /dev/null; then use_ccache; fi
-packages=(g++ cmake python3-venv python3-dev python3-numpy python3-torch wordnet-base)
+packages=(g++ cmake python3-venv python3-dev python3-numpy python3-torch wordnet-base libopenblas0-pthread)
 [ -n "${SAB_WHEEL:-}" ] || packages+=(libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev)
 case " $* " in *" --quick "* | *" --lengths"*) ;; *) packages+=(mmseqs2-examples gcc-12-locales gimp-data git rdkit-data) ;; esac
 need_packages "${packages[@]}"

@@ -33,6 +33,7 @@ QUESTIONS = [
     "resume",
     "elastic",
     "order",
+    "training",
 ]
 
 

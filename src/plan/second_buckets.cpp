@@ -1,7 +1,7 @@
 #include "plan/second_buckets.h"
 
 #include <algorithm>
-#include <functional>
+#include <utility>
 
 #include "plan/plan_rules.h"
 
@@ -42,7 +42,9 @@ bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOpt
     std::vector<BucketRange*> largest;
     largest.reserve(ranges.size());
     for (BucketRange& range : ranges) largest.push_back(&range);
-    std::ranges::stable_sort(largest, std::greater{}, &BucketRange::batches);
+    std::ranges::sort(largest, [](const BucketRange* one, const BucketRange* other) {
+        return std::pair(other->batches(), one) < std::pair(one->batches(), other);
+    });
     for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {
         BucketRange cut = **each;
         const uint64_t batches = cut.batches() + 1, multiple = options.batch_size_multiple;

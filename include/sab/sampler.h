@@ -64,8 +64,8 @@
  * weights of an epoch of N steps need not have the mean 1.
  *
  * In the epoch of a restored state, another budget or other ranks may have taken over before. The
- * positions that can be reached and saved then begin there, or at the beginning of the state's epoch
- * of the data if that is later.
+ * positions that can be reached and saved then begin there, or at the beginning of the state's
+ * epoch of the data if that is later.
  *
  * sab_sampler_set_epoch() with the next epoch goes on where the present one ends, also after
  * another number of ranks or another budget took over. With a later one it skips the steps of the

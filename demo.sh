@@ -14,4 +14,4 @@ build/venv/bin/pip install -q --config-settings=cmake.define.CMAKE_UNITY_BUILD=O
 build/venv/bin/python examples/python/wordnet.py > build/glosses.txt
 build/venv/bin/sab compare build/glosses.txt --words --budget 1024
 echo
-build/venv/bin/python examples/python/train_glosses.py --glosses 10000 --seeds 3 "$@"
+build/venv/bin/python examples/python/train_glosses.py --glosses 6000 --seeds 3 "$@"

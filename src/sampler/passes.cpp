@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "base/saved_state.h"
 #include "base/xxhash.h"
 #include "sampler/state.h"
@@ -41,10 +42,6 @@ std::vector<std::byte> saved(const Cursor& cursor) {
     std::vector<std::byte> state(cursor.save({}));
     cursor.save(state);
     return state;
-}
-
-uint64_t rounded_up(uint64_t batches, uint64_t of_step) {
-    return batches / of_step + (batches % of_step != 0);
 }
 
 std::vector<double> limits_of(const Cursor& cursor) {
@@ -127,7 +124,7 @@ const Passes::Base& Passes::base_at(uint64_t position) const {
 /// ranks took a part before it ends there.
 uint64_t Passes::step_after(uint64_t position) const {
     const Base& before = base_at(position);
-    return before.step + rounded_up(position - before.position, micro_batches());
+    return before.step + ceiling(position - before.position, micro_batches());
 }
 
 uint64_t Passes::end() const {
@@ -437,7 +434,7 @@ Passes::Base Passes::restored_base(const PassesState& read) {
     Base base{read.base_position, read.base_step, 0, cursor_->limits(), {}};
     if (own.world_size != read.world_size || own.micro_batches != read.micro_batches) {
         base.position = read.position;
-        base.step += rounded_up(read.position - read.base_position, read.micro_batches);
+        base.step += ceiling(read.position - read.base_position, read.micro_batches);
     }
     if (base.position == 0) return base;
     base.reach = std::max(base.position, first_of(cursor_->first_position() + shift_));

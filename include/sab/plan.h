@@ -98,11 +98,12 @@ typedef struct sab_plan_options {
     uint64_t max_batch_size;
     /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
      *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are some of the shortest that fill no batch: of one column fewer
-     *  than this number, for each id of `separate_by`. Other borders could leave out less. A last
-     *  step is split only as far as this allows; where ranks would get fewer samples, it is left
-     *  out as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room
-     *  for are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
+     *  SAB_OVERSIZE_SKIP, and so are samples that fill no batch. Of one column these are fewer than
+     *  this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as any
+     *  division allows, but for numbers above 1,000 with more than 1,048,576 samples. A last step
+     *  is split only as far as this allows; where ranks would get fewer samples, it is left out as
+     *  by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
+     *  are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
      *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
      *  sizes, and use sab_bucket_sampler_new() */
     uint64_t min_batch_size;

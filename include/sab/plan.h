@@ -450,6 +450,61 @@ SAB_API sab_status sab_plan_get_report(const sab_plan *plan,
                                        const sab_progress_options *options, sab_plan_report *report)
     SAB_NOEXCEPT;
 
+/** A batch, in sab/sampler.h. */
+struct sab_batch;
+/** The memory of a device, in sab/memory.h. */
+struct sab_probe;
+
+/** Runs one batch of a plan.
+ *
+ * @param ctx    the pointer given with the callback
+ * @param batch  the batch; valid until the callback returns
+ * @return 0; SAB_OUT_OF_MEMORY (or another code that the probe recognises); any other code is a
+ *     failure
+ */
+typedef int32_t (*sab_batch_fn)(void *ctx, const struct sab_batch *batch);
+
+/** Options of sab_plan_verify(). */
+typedef struct sab_verification_options {
+    /** sizeof(sab_verification_options) */
+    size_t struct_size;
+    /** number of batches; 0: 16 */
+    uint64_t count;
+    /** reports progress and may cancel, before each batch; NULL */
+    sab_progress_fn progress;
+    /** passed to `progress` */
+    void *progress_ctx;
+} sab_verification_options;
+#define SAB_VERIFICATION_OPTIONS_INIT SAB_INIT(sab_verification_options)
+
+/** Result of sab_plan_verify(). */
+typedef struct sab_verification {
+    size_t struct_size; /**< set by SAB_VERIFICATION_INIT */
+    uint64_t batches;   /**< run */
+    int64_t peak;       /**< largest of their peaks */
+    int64_t total;      /**< bytes of the device; -1 where not known */
+} sab_verification;
+#define SAB_VERIFICATION_INIT SAB_INIT(sab_verification)
+
+/** Runs the costliest batches of a plan before training, costliest first.
+ *
+ * Restores the random generators; the caller clears the gradients.
+ *
+ * @param plan     a plan
+ * @param probe    the device
+ * @param run      runs a batch
+ * @param ctx      passed to `run`
+ * @param options  NULL: the defaults
+ * @param result   filled on SAB_OK and on SAB_E_DEVICE_MEMORY; its struct_size must be set
+ * @return SAB_OK; SAB_E_DEVICE_MEMORY if a batch ran out of memory; the message has its shape;
+ *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file; SAB_E_UNSUPPORTED in a
+ *     build without sab/memory.h
+ */
+SAB_API sab_status sab_plan_verify(const sab_plan *plan, struct sab_probe *probe,
+                                   sab_batch_fn run, void *ctx,
+                                   const sab_verification_options *options,
+                                   sab_verification *result) SAB_NOEXCEPT;
+
 #ifdef __cplusplus
 }
 #endif

@@ -500,9 +500,8 @@ typedef struct sab_verification {
  *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file; SAB_E_UNSUPPORTED in a
  *     build without sab/memory.h
  */
-SAB_API sab_status sab_plan_verify(const sab_plan *plan, struct sab_probe *probe,
-                                   sab_batch_fn run, void *ctx,
-                                   const sab_verification_options *options,
+SAB_API sab_status sab_plan_verify(const sab_plan *plan, struct sab_probe *probe, sab_batch_fn run,
+                                   void *ctx, const sab_verification_options *options,
                                    sab_verification *result) SAB_NOEXCEPT;
 
 #ifdef __cplusplus

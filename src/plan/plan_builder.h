@@ -54,7 +54,7 @@ private:
     const BatchSizes batch_sizes_;
     const std::vector<double> boundaries_;
     const uint64_t count_;
-    uint64_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
+    uint64_t begin_ = 0, end_ = 0;          ///< the samples within the boundaries and the budget
     std::vector<uint32_t> least_left_out_;  ///< see BoundaryFinder::left_out()
 };
 

@@ -303,7 +303,7 @@ private:
     uint64_t taken_before_ = 0;  ///< of them, before the window of before_
     uint64_t skipped_ = 0;
     uint64_t skipped_in_row_ = 0;
-    Excess first_over_{};  ///< of the first record, if that was left out
+    Excess first_over_{};    ///< of the first record, if that was left out
     std::size_t given_ = 0;  ///< of order_
     /// items of the window that is read: those carried over, and as many as it reads
     uint64_t wanted_ = 0;

@@ -754,8 +754,9 @@ static void Oversize_OfAllRecords_IsRefusedAtTheEnd(void) {
             }
             for (int pass = 0; pass < 2; ++pass) {
                 for (int again = 0; again < 2; ++again)
-                    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                                 "must leave a record; all 4 are over it, the first one has size 9");
+                    EXPECT_FAILS(
+                        sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                        "must leave a record; all 4 are over it, the first one has size 9");
                 EXPECT_OK(sab_stream_rewind(stream));
             }
             sab_stream_free(stream);

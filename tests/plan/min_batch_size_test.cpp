@@ -234,8 +234,8 @@ private:
     double costliest_ = 0;
 };
 
-/// Small data, where a longest sample may have to go so that more others stay; and more samples than
-/// are looked at one by one.
+/// Small data, where a longest sample may have to go so that more others stay; and more samples
+/// than are looked at one by one.
 TEST(MinBatchSize, LeavesOutAsFewSamplesAsCanBe) {
     std::mt19937_64 random(4);
     int few = 0, none = 0;
@@ -244,7 +244,8 @@ TEST(MinBatchSize, LeavesOutAsFewSamplesAsCanBe) {
         std::vector<uint32_t> lengths(1 + random() % 12);
         for (uint32_t& length : lengths) length = 4 + static_cast<uint32_t>(random() % 9);
         if (round == 0) lengths.assign(1'300'001, 8);
-        const sab_budget budget{nullptr, round == 0 ? 16.0 : 24 + static_cast<double>(random() % 30)};
+        const sab_budget budget{nullptr,
+                                round == 0 ? 16.0 : 24 + static_cast<double>(random() % 30)};
         sab_plan_options options SAB_PLAN_OPTIONS_INIT;
         options.budgets = &budget;
         options.budget_count = 1;

@@ -107,8 +107,7 @@ public:
     /// `ranges`, of which the batches of the shortest samples are made anew so that as few samples
     /// are left out as `left_out` allows. As many batches as can be stay as they are.
     std::vector<BucketRange> with_least_left_out(std::span<const BucketRange> ranges,
-                                                 std::span<const uint32_t> left_out,
-                                                 uint64_t fewest);
+                                                 std::span<const uint32_t> left_out);
 
     /// `count` buckets of full batches with one tail. Begins with the optimal intervals and moves
     /// batches between neighbours while that reduces the padding: within about 1 % of the least

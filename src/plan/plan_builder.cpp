@@ -40,8 +40,7 @@ uint64_t hold_fewest(BoundaryFinder& finder, std::vector<BucketRange>& ranges,
         begin += part.samples;
     }
     if (left_out > 0 && !least.empty()) {
-        std::vector<BucketRange> others =
-            finder.with_least_left_out(ranges, least, options.min_batch_size);
+        std::vector<BucketRange> others = finder.with_least_left_out(ranges, least);
         if (!others.empty() && others.front().begin < shortest.begin + left_out) {
             ranges = std::move(others);
             return ranges.front().begin - shortest.begin;

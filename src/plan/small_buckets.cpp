@@ -194,8 +194,7 @@ std::vector<uint32_t> BoundaryFinder::left_out(uint64_t fewest) {
 }
 
 std::vector<BucketRange> BoundaryFinder::with_least_left_out(std::span<const BucketRange> ranges,
-                                                             std::span<const uint32_t> left_out,
-                                                             uint64_t fewest) {
+                                                             std::span<const uint32_t> left_out) {
     const auto left_at = [&](uint64_t place) { return left_out[place - begin_]; };
     const uint64_t reach = begin_ + left_out.size() - 1;
     std::vector<BucketRange> made;

@@ -223,6 +223,22 @@ typedef struct sab_plan_report {
  double *padded_totals;
 } sab_plan_report;
 sab_status sab_plan_get_report(const sab_plan *plan, const struct sab_sampler_options *sampler, const sab_progress_options *options, sab_plan_report *report);
+struct sab_batch;
+struct sab_probe;
+typedef int32_t (*sab_batch_fn)(void *ctx, const struct sab_batch *batch);
+typedef struct sab_verification_options {
+ size_t struct_size;
+ uint64_t count;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_verification_options;
+typedef struct sab_verification {
+ size_t struct_size;
+ uint64_t batches;
+ int64_t peak;
+ int64_t total;
+} sab_verification;
+sab_status sab_plan_verify(const sab_plan *plan, struct sab_probe *probe, sab_batch_fn run, void *ctx, const sab_verification_options *options, sab_verification *result);
 /* sab/sampler.h, stable */
 enum {
  SAB_LAYOUT_PADDED = 0,
@@ -813,20 +829,6 @@ typedef struct sab_max_batch {
  int64_t limit;
 } sab_max_batch;
 sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
-typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
-typedef struct sab_verification_options {
- size_t struct_size;
- uint64_t count;
- sab_progress_fn progress;
- void *progress_ctx;
-} sab_verification_options;
-typedef struct sab_verification {
- size_t struct_size;
- uint64_t batches;
- int64_t peak;
- int64_t total;
-} sab_verification;
-sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, sab_batch_fn run, void *ctx, const sab_verification_options *options, sab_verification *result);
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
 typedef struct sab_step_in_chunks_options {
  size_t struct_size;

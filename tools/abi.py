@@ -253,6 +253,7 @@ def julia_types(header: Header, callbacks: set[str], defined: set[str]) -> Itera
         elif isinstance(each, Callback):
             callbacks.add(each.name)
         elif isinstance(each, Opaque) and each.name not in defined:
+            defined.add(each.name)
             yield f"struct {each.name} end"
         elif isinstance(each, Struct):
             yield from julia_struct(each, callbacks)

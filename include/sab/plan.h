@@ -98,11 +98,12 @@ typedef struct sab_plan_options {
     uint64_t max_batch_size;
     /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
      *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are some of the shortest that fill no batch: of one column fewer
-     *  than this number, for each id of `separate_by`. Other borders could leave out less. A last
-     *  step is split only as far as this allows; where ranks would get fewer samples, it is left
-     *  out as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room
-     *  for are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
+     *  SAB_OVERSIZE_SKIP, and so are samples that fill no batch. Of one column these are fewer than
+     *  this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as any
+     *  division allows, but for numbers above 1,000 with more than 1,048,576 samples. A last step
+     *  is split only as far as this allows; where ranks would get fewer samples, it is left out as
+     *  by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
+     *  are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
      *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
      *  sizes, and use sab_bucket_sampler_new() */
     uint64_t min_batch_size;
@@ -448,6 +449,60 @@ SAB_API sab_status sab_plan_get_report(const sab_plan *plan,
                                        const struct sab_sampler_options *sampler,
                                        const sab_progress_options *options, sab_plan_report *report)
     SAB_NOEXCEPT;
+
+/** A batch, in sab/sampler.h. */
+struct sab_batch;
+/** The memory of a device, in sab/memory.h. */
+struct sab_probe;
+
+/** Runs one batch of a plan.
+ *
+ * @param ctx    the pointer given with the callback
+ * @param batch  the batch; valid until the callback returns
+ * @return 0; SAB_OUT_OF_MEMORY (or another code that the probe recognises); any other code is a
+ *     failure
+ */
+typedef int32_t (*sab_batch_fn)(void *ctx, const struct sab_batch *batch);
+
+/** Options of sab_plan_verify(). */
+typedef struct sab_verification_options {
+    /** sizeof(sab_verification_options) */
+    size_t struct_size;
+    /** number of batches; 0: 16 */
+    uint64_t count;
+    /** reports progress and may cancel, before each batch; NULL */
+    sab_progress_fn progress;
+    /** passed to `progress` */
+    void *progress_ctx;
+} sab_verification_options;
+#define SAB_VERIFICATION_OPTIONS_INIT SAB_INIT(sab_verification_options)
+
+/** Result of sab_plan_verify(). */
+typedef struct sab_verification {
+    size_t struct_size; /**< set by SAB_VERIFICATION_INIT */
+    uint64_t batches;   /**< run */
+    int64_t peak;       /**< largest of their peaks */
+    int64_t total;      /**< bytes of the device; -1 where not known */
+} sab_verification;
+#define SAB_VERIFICATION_INIT SAB_INIT(sab_verification)
+
+/** Runs the costliest batches of a plan before training, costliest first.
+ *
+ * Restores the random generators; the caller clears the gradients.
+ *
+ * @param plan     a plan
+ * @param probe    the device
+ * @param run      runs a batch
+ * @param ctx      passed to `run`
+ * @param options  NULL: the defaults
+ * @param result   filled on SAB_OK and on SAB_E_DEVICE_MEMORY; its struct_size must be set
+ * @return SAB_OK; SAB_E_DEVICE_MEMORY if a batch ran out of memory; the message has its shape;
+ *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file; SAB_E_UNSUPPORTED in a
+ *     build without sab/memory.h
+ */
+SAB_API sab_status sab_plan_verify(const sab_plan *plan, struct sab_probe *probe, sab_batch_fn run,
+                                   void *ctx, const sab_verification_options *options,
+                                   sab_verification *result) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,10 @@
  * Training steps that fit the device's memory.
  *
  *     sab_max_batch_find    finds the largest batch that fits, by prediction or by search
- *     sab_plan_verify       runs the costliest batches of a plan before training
  *     sab_step_in_chunks    runs a step in parts where memory does not suffice
  *     sab_memory_guard      measures real steps and lowers the budget before memory runs out
+ *
+ * sab_plan_verify() (sab/plan.h) runs the costliest batches of a plan before training.
  *
  * Work is the caller's, with the status codes that sab/memory.h describes.
  *
@@ -123,56 +124,6 @@ typedef struct sab_max_batch {
 SAB_API sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx,
                                       const sab_max_batch_options *options, uint64_t *batch_sizes,
                                       sab_max_batch *result) SAB_NOEXCEPT;
-
-/* ---- Before training ---- */
-
-/** Runs one batch of a plan.
- *
- * @param ctx    the pointer given with the callback
- * @param batch  the batch; valid until the callback returns
- * @return 0; SAB_OUT_OF_MEMORY (or another code that the probe recognises); any other code is a
- *     failure
- */
-typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
-
-/** Options of sab_plan_verify(). */
-typedef struct sab_verification_options {
-    /** sizeof(sab_verification_options) */
-    size_t struct_size;
-    /** number of batches; 0: 16 */
-    uint64_t count;
-    /** reports progress and may cancel, before each batch; NULL */
-    sab_progress_fn progress;
-    /** passed to `progress` */
-    void *progress_ctx;
-} sab_verification_options;
-#define SAB_VERIFICATION_OPTIONS_INIT SAB_INIT(sab_verification_options)
-
-/** Result of sab_plan_verify(). */
-typedef struct sab_verification {
-    size_t struct_size; /**< set by SAB_VERIFICATION_INIT */
-    uint64_t batches;   /**< run */
-    int64_t peak;       /**< largest of their peaks */
-    int64_t total;      /**< bytes of the device; -1 where not known */
-} sab_verification;
-#define SAB_VERIFICATION_INIT SAB_INIT(sab_verification)
-
-/** Runs the costliest batches of a plan before training, costliest first.
- *
- * Restores the random generators; the caller clears the gradients.
- *
- * @param plan     a plan
- * @param probe    the device
- * @param run      runs a batch
- * @param ctx      passed to `run`
- * @param options  NULL: the defaults
- * @param result   filled on SAB_OK and on SAB_E_DEVICE_MEMORY; its struct_size must be set
- * @return SAB_OK; SAB_E_DEVICE_MEMORY if a batch ran out of memory; the message has its shape;
- *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
- */
-SAB_API sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, sab_batch_fn run,
-                                   void *ctx, const sab_verification_options *options,
-                                   sab_verification *result) SAB_NOEXCEPT;
 
 /* ---- While training ---- */
 

@@ -638,8 +638,8 @@ typedef struct sab_readahead_stream_options {
     /** policy for a record that alone exceeds a budget. SAB_OVERSIZE_ERROR (default):
      * sab_stream_next() returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record
      * is skipped and counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a
-     * row sab_stream_next() returns SAB_E_ARGUMENT. SAB_OVERSIZE_SINGLE: the record is a batch
-     * alone, over the budget */
+     * row, or at the end if there is no other record, sab_stream_next() returns SAB_E_ARGUMENT.
+     * SAB_OVERSIZE_SINGLE: the record is a batch alone, over the budget */
     sab_oversize oversize;
     /** several sizes a record: sets one number a column, each finite and not negative. Called once
      *  for each record that is read; the `size` of the record is not used. Not with `batch_size_fn`
@@ -680,8 +680,8 @@ typedef struct sab_pack_stream_options {
     uint64_t seed;         /**< of the shuffles */
     /** policy for a record larger than a capacity. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
-     *  counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a row
-     *  sab_stream_next() returns SAB_E_ARGUMENT */
+     *  counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a row, or at
+     *  the end if there is no other record, sab_stream_next() returns SAB_E_ARGUMENT */
     sab_oversize oversize;
     /** several sizes a record: sets one whole number a column. Called once for each record that is
      *  read; the `size` of the record is not used. NULL: one size */

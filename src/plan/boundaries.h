@@ -101,6 +101,14 @@ public:
     Tried with_small_buckets(double target, Charges charges, uint64_t limit, uint64_t loose_limit,
                              const OverheadOf& overhead_of, const Progress& progress);
 
+    /// By number of the shortest samples: how few of these are left out if the others are divided
+    /// into batches of at least `fewest`. Of at most 2^20 samples.
+    std::vector<uint32_t> left_out(uint64_t fewest);
+    /// `ranges`, of which the batches of the shortest samples are made anew so that as few samples
+    /// are left out as `left_out` allows. As many batches as can be stay as they are.
+    std::vector<BucketRange> with_least_left_out(std::span<const BucketRange> ranges,
+                                                 std::span<const uint32_t> left_out);
+
     /// `count` buckets of full batches with one tail. Begins with the optimal intervals and moves
     /// batches between neighbours while that reduces the padding: within about 1 % of the least
     /// padded total.

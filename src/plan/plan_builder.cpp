@@ -24,8 +24,9 @@ BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::
 }
 
 /// Makes the batches of the shortest samples, of which the last one may be small, large enough.
-/// Returns how many of these samples are left out.
-uint64_t hold_fewest(std::vector<BucketRange>& ranges, const PlanOptions& options) {
+/// Returns how many of these samples are left out. `least`: what BoundaryFinder::left_out() says.
+uint64_t hold_fewest(BoundaryFinder& finder, std::vector<BucketRange>& ranges,
+                     const PlanOptions& options, std::span<const uint32_t> least) {
     if (options.min_batch_size <= 1 || ranges.empty()) return 0;
     const BucketRange shortest = ranges.front();
     std::vector<BucketRange> held;
@@ -37,6 +38,13 @@ uint64_t hold_fewest(std::vector<BucketRange>& ranges, const PlanOptions& option
         else if (part.samples > 0)
             held.push_back({begin, begin + part.samples, part.batch_size});
         begin += part.samples;
+    }
+    if (left_out > 0 && !least.empty()) {
+        std::vector<BucketRange> others = finder.with_least_left_out(ranges, least);
+        if (!others.empty() && others.front().begin < shortest.begin + left_out) {
+            ranges = std::move(others);
+            return ranges.front().begin - shortest.begin;
+        }
     }
     ranges.erase(ranges.begin());
     ranges.insert(ranges.begin(), held.begin(), held.end());
@@ -63,12 +71,13 @@ BoundaryFinder::Tried with_exchange(BoundaryFinder& finder, BoundaryFinder::Trie
 
 /// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const PlanOptions& options,
-                                       uint64_t lower_bound, const Waste& singles) {
+                                       uint64_t lower_bound, const Waste& singles,
+                                       std::span<const uint32_t> least_left_out) {
     const Progress& progress = options.progress;
     const AutomaticRange range = automatic_range(options, lower_bound, finder.samples());
     const double target = options.padding_target;
     const auto overhead_of = [&](std::vector<BucketRange> ranges) {
-        hold_fewest(ranges, options);
+        hold_fewest(finder, ranges, options, least_left_out);
         return overhead(finder.waste(ranges) + singles, lower_bound, !options.budgets.empty());
     };
     BoundaryFinder::Tried found =
@@ -168,6 +177,21 @@ void PlanBuilder::find_usable_samples() {
     if (options().min_batch_size > 1)
         end_ = std::min(
             end_, first_that_fails([&](auto length) { return batch_sizes_.fits_fewest(length); }));
+    if (options().min_batch_size > 1 && options().keeps_tail()) leave_out_fewest();
+}
+
+/// Leaves out some of the longest samples where fewer are then left out in all.
+void PlanBuilder::leave_out_fewest() {
+    least_left_out_ = finder().left_out(options().min_batch_size);
+    const uint64_t samples = end_ - begin_;
+    if (least_left_out_.size() <= samples) return;  // there are more batches than these
+    uint64_t least = least_left_out_[samples];
+    for (uint64_t longest = 1; longest < least; ++longest)
+        if (const uint64_t left = least_left_out_[samples - longest] + longest; left < least) {
+            least = left;
+            end_ = begin_ + samples - longest;
+        }
+    least_left_out_.resize(end_ - begin_ + 1);
 }
 
 void PlanBuilder::check_any_left() const {
@@ -282,12 +306,13 @@ PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& 
     const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && options().max_shapes == 0;
     if (is_auto && begin_ < end_) {
         if (has_singles()) waste = finder.waste_of_singles(end_, count_);
-        BoundaryFinder::Tried found = automatic_ranges(finder, options(), facts.lower_bound, waste);
+        BoundaryFinder::Tried found =
+            automatic_ranges(finder, options(), facts.lower_bound, waste, least_left_out_);
         PlanRanges sets = with_second_buckets(finder, std::move(found.buckets), options(),
                                               facts.lower_bound, waste);
         ranges = std::move(sets.first);
         second = std::move(sets.second);
-        const uint64_t left_out = hold_fewest(ranges, options());
+        const uint64_t left_out = hold_fewest(finder, ranges, options(), least_left_out_);
         facts.skipped += left_out;
         facts.total -= finder.total(begin_, begin_ + left_out);
         waste += finder.waste(ranges);

@@ -38,6 +38,7 @@ private:
         return batch_sizes_.largest({&length, 1});
     }
     void find_usable_samples();
+    void leave_out_fewest();
     void check_any_left() const;
     [[noreturn]] void refuse_oversize() const;
     double least_batches() const;
@@ -53,7 +54,8 @@ private:
     const BatchSizes batch_sizes_;
     const std::vector<double> boundaries_;
     const uint64_t count_;
-    uint64_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
+    uint64_t begin_ = 0, end_ = 0;          ///< the samples within the boundaries and the budget
+    std::vector<uint32_t> least_left_out_;  ///< see BoundaryFinder::left_out()
 };
 
 }  // namespace sab

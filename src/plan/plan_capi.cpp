@@ -1,5 +1,6 @@
 #include "base/guard.h"
 #include "plan/plan_handle.h"
+#include "sab/features.h"
 
 extern "C" {
 
@@ -111,5 +112,14 @@ sab_status sab_plan_bytes_new(const void* data, size_t size, sab_plan** plan) no
 void sab_plan_free(sab_plan* plan) noexcept {
     sab::free_handle(plan);
 }
+
+#if !SAB_WITH_STEPS
+sab_status sab_plan_verify(const sab_plan*, sab_probe*, sab_batch_fn, void*,
+                           const sab_verification_options*, sab_verification*) noexcept {
+    return sab::guard([]() -> sab_status {
+        sab::fail(SAB_E_UNSUPPORTED, "sab_plan_verify(): this build has no memory of devices");
+    });
+}
+#endif
 
 }  // extern "C"

@@ -173,6 +173,57 @@ std::vector<BucketRange> BoundaryFinder::by_few_shapes(std::size_t most, sab_tai
     }
 }
 
+std::vector<uint32_t> BoundaryFinder::left_out(uint64_t fewest) {
+    constexpr uint64_t most = uint64_t{1} << 20;
+    std::vector<uint32_t> left(std::min(samples(), most) + 1);
+    // The next batch ends in a window of places that moves up with its begin. In the window those
+    // are kept that leave out less than all after them.
+    std::vector<uint32_t> window(left.size());
+    std::size_t first = 0, last = 0;
+    for (uint64_t count = 1, distinct = distinct_at(begin_); count < left.size(); ++count) {
+        while (counts_.first_places[distinct + 1] < begin_ + count) ++distinct;
+        if (count >= fewest) {
+            const auto next = static_cast<uint32_t>(count - fewest);
+            while (last > first && left[window[last - 1]] >= left[next]) --last;
+            window[last++] = next;
+        }
+        while (first < last && window[first] + batch_size_of(distinct) < count) ++first;
+        left[count] = first < last ? left[window[first]] : static_cast<uint32_t>(count);
+    }
+    return left;
+}
+
+std::vector<BucketRange> BoundaryFinder::with_least_left_out(std::span<const BucketRange> ranges,
+                                                             std::span<const uint32_t> left_out) {
+    const auto left_at = [&](uint64_t place) { return left_out[place - begin_]; };
+    const uint64_t reach = begin_ + left_out.size() - 1;
+    std::vector<BucketRange> made;
+    uint64_t border = 0, least = UINT64_MAX;
+    for (std::size_t i = ranges.size(); i-- > 0;) {
+        const auto [begin, end, size] = ranges[i];
+        const uint64_t beyond = end > reach ? (end - reach + size - 1) / size : 0;
+        for (uint64_t batch = beyond; batch <= (end - begin) / size; ++batch) {
+            const uint64_t place = end - batch * size;
+            if (left_at(place) > least) continue;
+            least = left_at(place);
+            border = place;
+        }
+    }
+    for (std::size_t i = ranges.size(); i-- > 0 && ranges[i].end > border;)
+        made.push_back({std::max(ranges[i].begin, border), ranges[i].end, ranges[i].batch_size});
+    while (least < UINT64_MAX && border - begin_ > least) {
+        uint64_t size = std::min(batch_size_at(border - 1), border - begin_);
+        while (left_at(border - size) > least) --size;
+        if (!made.empty() && made.back().batch_size == size)
+            made.back().begin -= size;
+        else
+            made.push_back({border - size, border, size});
+        border -= size;
+    }
+    std::ranges::reverse(made);
+    return made;
+}
+
 BoundaryFinder::Tried BoundaryFinder::with_small_buckets(double target, Charges charges,
                                                          uint64_t limit, uint64_t loose_limit,
                                                          const OverheadOf& overhead_of,

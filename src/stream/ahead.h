@@ -93,12 +93,18 @@ public:
     }
 
     uint64_t skipped() const override { return SourceStage::skipped() + skipped_; }
+    void check_any_left() const override {
+        SourceStage::check_any_left();
+        if (taken_ > 0 && skipped_in_row_ == taken_)
+            refuse_argument(first_over_.limit, "must leave a record; all ", taken_,
+                            " are over it, the first one has ", first_over_.size);
+    }
 
     void rewind() override {
         source_->rewind();
         forget();
         is_over_ = false;
-        taken_ = 0;
+        taken_ = skipped_in_row_ = 0;
         random_ = PythonRandom(seed_);
     }
 
@@ -123,6 +129,7 @@ public:
         restore_from(*source_, before);
         state.generator(random_.generator());
         taken_ = state.number();
+        skipped_in_row_ = 0;
         uint64_t given = state.number(most_windows * window_ + window_);
         const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
         if (!has_window) {
@@ -256,6 +263,7 @@ private:
         const bool is_first = skipped_ == 0, is_last = skipped_in_row_ + 1 == most_skipped;
         if (limit_.oversize == SAB_OVERSIZE_ERROR) refuse_record(number, excess(checked_));
         const Excess over = is_first || is_last ? excess(checked_) : Excess{};
+        if (number == 0) first_over_ = is_first ? over : excess(checked_);
         items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(checked_));
         sizes_.resize(checked_);
         ++skipped_;
@@ -295,6 +303,7 @@ private:
     uint64_t taken_before_ = 0;  ///< of them, before the window of before_
     uint64_t skipped_ = 0;
     uint64_t skipped_in_row_ = 0;
+    Excess first_over_{};    ///< of the first record, if that was left out
     std::size_t given_ = 0;  ///< of order_
     /// items of the window that is read: those carried over, and as many as it reads
     uint64_t wanted_ = 0;

@@ -18,7 +18,10 @@ bool Pipeline::next() {
     const Progress callbacks = progress.all();
     const CurrentProgress current(&callbacks);
     Record record;
-    if (!stream->next(record)) return false;
+    if (!stream->next(record)) {
+        stream->check_any_left();
+        return false;
+    }
     shown = std::move(record);
     return true;
 }

@@ -34,6 +34,8 @@ public:
     /// called in a child process, where the threads of this pipeline no longer exist.
     virtual StreamPtr fresh() const = 0;
     virtual uint64_t skipped() const = 0;
+    /// At the end: refuses an epoch of which each record was left out.
+    virtual void check_any_left() const {}
     /// The functions of the handles that records may hold, in the order of the stages.
     virtual void add_objects(ObjectKinds& kinds) const = 0;
     /// From now on all records have the sizes of this unit. False where some keep other sizes: they
@@ -57,6 +59,7 @@ public:
     ~SourceStage() override;
     void attach(StreamPtr source) noexcept override { source_ = std::move(source); }
     uint64_t skipped() const override { return source_->skipped(); }
+    void check_any_left() const override { source_->check_any_left(); }
     void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
 
 protected:

@@ -120,6 +120,7 @@ public:
         return thread_.count() > 0 ? side_->skipped.load(std::memory_order_relaxed)
                                    : side_->source->skipped();
     }
+    void check_any_left() const override { side_->source->check_any_left(); }
     void add_objects(ObjectKinds& kinds) const override { side_->source->add_objects(kinds); }
 
 private:

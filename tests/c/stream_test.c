@@ -739,6 +739,30 @@ static void Oversize_IsSkippedAndCounted(void) {
     }
 }
 
+/* Over a thread and divided among ranks, too: each rank sees that all records were skipped. */
+static void Oversize_OfAllRecords_IsRefusedAtTheEnd(void) {
+    sab_record large[4], record = {0};
+    for (int i = 0; i < 4; ++i) large[i] = (sab_record){SAB_RECORD_BYTES, 9, "a", 1};
+    for (enum window window = READAHEAD; window <= PACK; ++window)
+        for (int stages = 0; stages < 2; ++stages) {
+            sab_stream *stream = NULL;
+            EXPECT_OK(sab_list_stream_new(large, 4, NULL, &stream));
+            stream = limited_stream(stream, window, SAB_OVERSIZE_SKIP);
+            if (stages == 1) {
+                EXPECT_OK(sab_shard_stream_new(stream, 1, 2, &stream));
+                EXPECT_OK(sab_prefetch_stream_new(stream, 8, &stream));
+            }
+            for (int pass = 0; pass < 2; ++pass) {
+                for (int again = 0; again < 2; ++again)
+                    EXPECT_FAILS(
+                        sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                        "must leave a record; all 4 are over it, the first one has size 9");
+                EXPECT_OK(sab_stream_rewind(stream));
+            }
+            sab_stream_free(stream);
+        }
+}
+
 static void Oversize_IsSkippedAfterARestore(void) {
     for (enum window window = READAHEAD; window <= PACK; ++window)
         for (int stop = 0; stop < 3; ++stop) {
@@ -1482,6 +1506,7 @@ int main(void) {
     RUN(Pack_OfOneSize_ReleasesItsContext);
     RUN(Oversize_IsRefusedAgainAndAgain);
     RUN(Oversize_IsSkippedAndCounted);
+    RUN(Oversize_OfAllRecords_IsRefusedAtTheEnd);
     RUN(Oversize_IsSkippedAfterARestore);
     RUN(Oversize_IsAListAlone);
     RUN(Oversize_IsNamedAfterARestore);

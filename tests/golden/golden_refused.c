@@ -139,6 +139,18 @@ static sab_status plan_tail(void) {
     return plan_of_three(&options);
 }
 
+static sab_status plan_min_batch_size(void) {
+    sab_budget budget;
+    memset(&budget, 0, sizeof budget);
+    budget.limit = 9;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.min_batch_size = 5;
+    options.max_batch_size = 3;
+    return plan_of_three(&options);
+}
+
 static sab_status plan_array_without_count(void) {
     const uint64_t batch_size = 4;
     sab_budget budget;
@@ -210,6 +222,16 @@ static sab_status sampler_world_size(void) {
 
 static sab_status sampler_micro_batches(void) {
     return sampler_with(0, 1, (uint64_t)1 << 21);
+}
+
+static sab_status sampler_steps_per_epoch(void) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.steps_per_epoch = (uint64_t)1 << 33;
+    sab_plan* plan = a_plan();
+    sab_sampler* sampler = NULL;
+    const sab_status status = sab_bucket_sampler_new(plan, &options, &sampler);
+    sab_plan_free(plan);
+    return status;
 }
 
 static sab_status sampler_costliest(void) {
@@ -304,6 +326,11 @@ static sab_status sizes_file_nulls(void) {
     options.nulls = SAB_NULLS_ZERO;
     sab_sizes* sizes = NULL;
     return sab_sizes_file_new("/dev/null", &options, &sizes);
+}
+
+static sab_status cost_transformer(void) {
+    sab_cost* cost = NULL;
+    return sab_cost_transformer_new(0, 2, &cost);
 }
 
 /* ---- rows, steps, parts ---- */
@@ -472,6 +499,25 @@ static sab_status memory_device(void) {
     return sab_probe_new("nothing", NULL, &probe);
 }
 
+/* ---- streams ---- */
+
+static sab_status stream_none_left(void) {
+    sab_record records[2] = {{SAB_RECORD_BYTES, 3, "abc", 3}, {SAB_RECORD_BYTES, 2, "ab", 2}};
+    sab_budget budget;
+    memset(&budget, 0, sizeof budget);
+    budget.limit = 1;
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.oversize = SAB_OVERSIZE_SKIP;
+    sab_stream* stream = NULL;
+    sab_list_stream_new(records, 2, NULL, &stream);
+    sab_readahead_stream_new(stream, &options, &stream);
+    const sab_status status = sab_stream_next(stream, &records[0]);
+    sab_stream_free(stream);
+    return status;
+}
+
 #define CALL(name) {#name, name}
 static const struct {
     const char* name;
@@ -486,6 +532,7 @@ static const struct {
     CALL(plan_oversize),
     CALL(plan_none_left),
     CALL(plan_tail),
+    CALL(plan_min_batch_size),
     CALL(plan_array_without_count),
     CALL(plan_histogram_threads),
     CALL(plan_file),
@@ -494,6 +541,7 @@ static const struct {
     CALL(sampler_rank),
     CALL(sampler_world_size),
     CALL(sampler_micro_batches),
+    CALL(sampler_steps_per_epoch),
     CALL(sampler_costliest),
     CALL(sampler_ordered),
     CALL(sampler_damaged_state),
@@ -505,6 +553,7 @@ static const struct {
     CALL(sizes_file_format),
     CALL(sizes_file_missing),
     CALL(sizes_file_nulls),
+    CALL(cost_transformer),
     CALL(pack_capacity),
     CALL(pack_oversize),
     CALL(pack_part_of_a_token),
@@ -523,6 +572,7 @@ static const struct {
     CALL(model_degree),
     CALL(memory_points),
     CALL(memory_device),
+    CALL(stream_none_left),
 };
 enum { CALLS = sizeof calls / sizeof calls[0], COLUMNS = 8 };
 

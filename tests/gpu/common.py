@@ -20,7 +20,7 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -120,10 +120,12 @@ class Part:
         parser.add_argument(
             "--seconds", type=float, default=seconds, help=f"time for this part ({seconds:g})"
         )
+        parser.add_argument("--again", action="store_true", help="only what is noisy")
         parser.add_argument("--run", default="", help=argparse.SUPPRESS)  # a process of the part's
         self.arguments = parser.parse_args()
         self.dry_run: bool = self.arguments.dry_run
-        self.name = name
+        self.again: bool = self.arguments.again
+        self.name = f"{name}_again" if self.again else name
         self.begun = time.monotonic()
         # A dry run leaves nothing out because the machine is busy.
         self.deadline = self.begun + self.size(self.arguments.seconds, 3600)
@@ -238,6 +240,84 @@ class Part:
         }
         path = folder / f"{self.name}.json"
         path.write_text(json.dumps(result, indent=1, default=float) + "\n")
+
+
+class StepLog:
+    """Of each step its milliseconds, new shapes, and blocks that were asked of the driver. The
+    device is not waited for between steps."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, ...]] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        self._new: list[int] = []
+        self._blocks: list[int] = []
+        self._events: list[Any] = []
+        self._record()
+
+    def _record(self) -> None:
+        self._events.append(torch.cuda.Event(enable_timing=True))
+        self._events[-1].record()
+        stats = torch.cuda.memory_stats_as_nested_dict()
+        self._blocks.append(int(stats.get("num_device_alloc", 0)))
+
+    def step(self, shapes: Collection[tuple[int, ...]]) -> None:
+        self._record()
+        self._new.append(len(set(shapes) - self.seen))
+        self.seen.update(shapes)
+
+    def rows(self) -> list[tuple[float, int, int]]:
+        torch.cuda.synchronize()
+        events, blocks = self._events, self._blocks
+        return [
+            (round(events[i].elapsed_time(events[i + 1]), 3), new, blocks[i + 1] - blocks[i])
+            for i, new in enumerate(self._new)
+        ]
+
+
+FIRST_USE = (
+    "new: steps' new shapes; ms new, ms known: mean of steps with and without one; blocks: asked "
+    "of the driver"
+)
+
+
+def first_use(name: str, epochs: Sequence[Sequence[tuple[float, int, int]]]) -> list[Any]:
+    """A row: steps, new shapes, ms new, ms known, blocks; new shapes and blocks in each epoch."""
+    steps = [step for each in epochs for step in each]
+    new = [ms for ms, shapes, _ in steps if shapes]
+    known = [ms for ms, shapes, _ in steps if not shapes]
+
+    def by_epoch(column: int) -> str:
+        return " ".join(f"{sum(step[column] for step in each):,}" for each in epochs)
+
+    return [
+        name,
+        f"{len(steps):,}",
+        by_epoch(1),
+        f"{sum(new) / max(len(new), 1):.1f}",
+        f"{sum(known) / max(len(known), 1):.1f}",
+        by_epoch(2),
+    ]
+
+
+def in_process(part: Part, run: str, seconds: float, environment: dict[str, str]) -> Any:
+    """What `--run RUN` of the part prints last, from a process of its own. It has these seconds,
+    and as many to begin; `environment` in the place of what this process has of the allocator."""
+    inherited = {**os.environ}
+    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):  # the new name comes first
+        inherited.pop(variable, None)
+    command = [sys.executable, sys.argv[0], "--run", run, "--seconds", str(seconds)]
+    done = subprocess.run(
+        command + ["--dry-run"] * part.dry_run,
+        env={**inherited, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=max(min(part.time_left(), part.size(seconds + 80, 3600)), 1),
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"the run {run!r} failed with exit status {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""Guard: 1,500 training steps on proteins in a process that is limited to 8 GiB.
+"""Guard: 1,200 training steps on proteins in a process that is limited to 4 GiB.
 
 libsab plans batches in bytes and trains under a MemoryGuard. Beside it: a static batch, the largest
 that the longest protein allows, and a budget in tokens that fits proteins of the mean length. Each
@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 import sab
-from common import GIB, MIB, Part, percent, size_text
+from common import FIRST_USE, GIB, MIB, Part, StepLog, first_use, in_process, percent, size_text
 from workloads import (
     SOURCE,
     Decoder,
@@ -35,15 +32,17 @@ from workloads import (
 )
 
 MEMORY = "cuda:0"
-SECONDS = 380
+SECONDS = 160
+STEPS = 1200
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 # name: (batches, expandable segments, whole device, share of the steps, seconds)
 RUNS: dict[str, tuple[str, bool, bool, float, float]] = {
-    "libsab": ("libsab", False, False, 1.0, 85),
-    "libsab, expandable": ("libsab", True, False, 1.0, 85),
-    "libsab, whole device": ("libsab", False, True, 0.05, 35),
-    "tokens": ("tokens", False, False, 0.2, 20),
-    "tokens, expandable": ("tokens", True, False, 0.2, 20),
-    "static": ("static", False, False, 0.2, 20),
+    "libsab": ("libsab", False, False, 1.0, 40),
+    "libsab, expandable": ("libsab", True, False, 1.0, 40),
+    "tokens": ("tokens", False, False, 0.2, 8),
+    "tokens, expandable": ("tokens", True, False, 0.2, 8),
+    "static": ("static", False, False, 0.2, 8),
+    "libsab, whole device": ("libsab", False, True, 0.05, 20),
 }
 
 
@@ -98,8 +97,10 @@ class Run:
         self.allocated: list[int] = []
         self.reserved: list[int] = []
         self.seconds = 0.0
+        self.log = StepLog()
 
-    def saw(self, count: int) -> None:
+    def saw(self, count: int, length: int) -> None:
+        self.log.step([(count, length)])
         self.steps += 1
         self.samples += count
         self.allocated.append(torch.cuda.max_memory_allocated())
@@ -111,6 +112,7 @@ class Run:
             "samples": self.samples,
             "steps": self.steps,
             "failed": self.failed,
+            "log": self.log.rows(),
             "seconds": self.seconds,
             "total": total,
             "allocated": float(allocated.mean() / total),
@@ -136,7 +138,7 @@ def guarded(
             for batch in sampler.batches():
                 guarded_step(guard, batch, texts, trainer)
                 trainer.optimizer.step()
-                run.saw(batch.count)
+                run.saw(batch.count, int(batch.padded_length))
                 if run.steps == steps or time.perf_counter() > end:
                     break
         run.failed = guard.info.out_of_memory
@@ -168,7 +170,7 @@ def unguarded(
             run.failed += 1
             continue
         trainer.optimizer.step()
-        run.saw(len(indices))
+        run.saw(len(indices), length)
 
 
 def train(part: Part, name: str) -> dict[str, Any]:
@@ -176,7 +178,7 @@ def train(part: Part, name: str) -> dict[str, Any]:
     kind, _, whole, share, seconds = RUNS[name]
     all_bytes = torch.cuda.get_device_properties(0).total_memory
     # Of a whole device some is the context's and other processes'.
-    total = int(0.95 * all_bytes) if whole else 8 * GIB
+    total = int(0.95 * all_bytes) if whole else 4 * GIB
     if part.dry_run:
         total = 8 * MIB if whole else 4 * MIB
     words = part.size(8192, 64)
@@ -191,7 +193,7 @@ def train(part: Part, name: str) -> dict[str, Any]:
         texts = Texts(sizes, words, part.device)  # on the device, like the network, from now on
         batches = Batches(kind, sizes, trainer, probe)
         run = Run()
-        steps = max(part.size(int(1500 * share), 12), 1)
+        steps = max(part.size(int(STEPS * share), 12), 1)
         torch.cuda.synchronize()
         begin = time.perf_counter()
         loop = guarded if kind == "libsab" else unguarded
@@ -199,24 +201,6 @@ def train(part: Part, name: str) -> dict[str, Any]:
         torch.cuda.synchronize()
         run.seconds = time.perf_counter() - begin
         return {**run.result(total), "size": batches.size, "asked": steps}
-
-
-def in_process(part: Part, name: str) -> dict[str, Any]:
-    """A run in a process of its own; what it printed last."""
-    environment = {**os.environ}
-    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):  # the new name comes first
-        environment.pop(variable, None)
-    if RUNS[name][1]:
-        environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    command = [sys.executable, __file__, "--run", name] + ["--dry-run"] * part.dry_run
-    # What comes before the steps takes longer where there is more memory.
-    seconds = max(min(part.time_left(), part.size(RUNS[name][4] + 80, 3600)), 1)
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, text=True, timeout=seconds
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the run {name!r} failed with exit status {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def row_of(name: str, found: dict[str, Any]) -> tuple[Any, ...]:
@@ -256,18 +240,21 @@ def main() -> None:
         if part.arguments.run:
             print(json.dumps(train(part, part.arguments.run)), flush=True)
             raise SystemExit(0)  # the parent prints and writes
-        rows = []
+        rows, logs = [], []
         for name in RUNS:
             if part.is_over(0.85, name):
                 continue
             with part.attempt(name):
-                found = in_process(part, name)
+                # What comes before the steps takes longer where there is more memory.
+                settings = EXPANDABLE if RUNS[name][1] else {}
+                found = in_process(part, name, RUNS[name][4], settings)
                 rows.append(row_of(name, found))
+                logs.append(first_use(name, [found["log"]]))
                 if RUNS[name][1] and not found["expandable"]:
                     part.leave_out(f"{name}: the allocator has no expandable segments here")
                 if name.startswith("libsab"):
                     judge(part, name, found)
-        limit = size_text(part.size(8 * GIB, 4 * MIB))
+        limit = size_text(part.size(4 * GIB, 4 * MIB))
         columns = ("run", "batch", "steps", "failed", "mean", "largest", "unused", "retries", "/s")
         part.table(
             f"Proteins under {limit}: {SOURCE}. Mean and largest: reserved bytes at the peak of a "
@@ -275,6 +262,11 @@ def main() -> None:
             "retries: times that the allocator emptied its cache; /s: samples a second",
             columns,
             rows,
+        )
+        part.table(
+            f"Proteins, first use. {FIRST_USE.capitalize()}",
+            ("run", "steps", "new", "ms new", "ms known", "blocks"),
+            logs,
         )
 
 

@@ -7,6 +7,7 @@ the limit as a full device does. Nothing is cached, so that reserved bytes are a
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -30,6 +31,17 @@ class AnyStream:
         return False
 
 
+class Event:
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.seconds = 0.0
+
+    def record(self) -> None:
+        self.seconds = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        return 1000 * (end.seconds - self.seconds)
+
+
 class Graph:
     """What is captured runs at once; a replay does nothing."""
 
@@ -41,6 +53,7 @@ class StandIn:
     """torch.cuda of one device; what it lacks is torch.cuda's own."""
 
     CUDAGraph = Graph
+    Event = Event
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -72,6 +85,9 @@ class StandIn:
             made[f"{kind}.all.peak"] = stats.peak
             made[f"{kind}.all.current"] = stats.current
         return made
+
+    def memory_stats_as_nested_dict(self, _: Any = None) -> dict[str, Any]:
+        return {}
 
     memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 

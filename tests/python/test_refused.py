@@ -53,6 +53,7 @@ CALLS = {
     "plan_oversize": lambda: sab.plan([1, 99, 2], budget=9),
     "plan_none_left": lambda: sab.plan(THREE, boundaries=[10, 20], batch_size=2, oversize="skip"),
     "plan_tail": lambda: sab.plan(THREE, batch_size=4, tail="drop"),
+    "plan_min_batch_size": lambda: sab.plan(THREE, 9, min_batch_size=5, max_batch_size=3),
     "plan_histogram_threads": lambda: sab.plan(sab.Histogram(THREE), batch_size=2, threads=2),
     "plan_file": lambda: sab.Plan.open("/no/such/plan"),
     "plan_file_folder": lambda: sab.Plan.open("/"),
@@ -60,6 +61,7 @@ CALLS = {
     "sampler_rank": lambda: sab.BucketSampler(a_plan(), rank=3, world_size=2),
     "sampler_world_size": lambda: sab.BucketSampler(a_plan(), world_size=1 << 33),
     "sampler_micro_batches": lambda: sab.BucketSampler(a_plan(), micro_batches=1 << 21),
+    "sampler_steps_per_epoch": lambda: sab.BucketSampler(a_plan(), steps_per_epoch=1 << 33),
     "sampler_costliest": lambda: a_plan().costliest_batches(0),
     "sampler_ordered": lambda: sab.OrderedSampler(None, THREE, budget=0.5),
     "sampler_damaged_state": lambda: sab.BucketSampler(a_plan()).load_state_dict(
@@ -75,6 +77,7 @@ CALLS = {
     "sizes_file_format": lambda: sab.Sizes(__file__, format="word"),
     "sizes_file_missing": lambda: sab.Sizes(__file__, format="text", missing="skip"),
     "sizes_file_nulls": lambda: sab.Sizes(__file__, format="text", nulls="zero"),
+    "cost_transformer": lambda: sab.Cost.transformer(0, 2),
     "pack_capacity": lambda: sab.PackedSampler([5, 3], 0),
     "pack_oversize": lambda: sab.PackedSampler([5, 3], 4),
     "pack_part_of_a_token": lambda: sab.PackedSampler([3, 2.5], 4),
@@ -92,6 +95,11 @@ CALLS = {
     "model_degree": lambda: model(2, 30, 3),
     "memory_points": lambda: sab.measurement_points(1, 9, points=8, degree=3, max_count=64),
     "memory_device": lambda: sab.Probe("nothing"),
+    "stream_none_left": lambda: next(
+        sab.Stream.from_items([3, 2], infinite=False).readahead(
+            9, budget=1, key=int, oversize="skip"
+        )
+    ),
 }
 
 

@@ -482,6 +482,8 @@ def test_records_over_the_limit():
     skipping = sizes(oversize="skip")
     assert sorted(sum(skipping, [])) == [1, 2, 3, 6] and skipping.skipped == 1
     assert [9] in list(sizes(oversize="single"))
+    with pytest.raises(ValueError, match="budget = 1: must leave a record; all 2 are over it"):
+        list(Stream.from_items([3, 6]).prefetch(4).readahead(3, budget=1, oversize="skip", key=int))
     packed = Stream.from_items([3, 6, 2, 9, 1]).pack(6, key=float, oversize="skip")
     assert sorted(sum(packed, [])) == [1, 2, 3, 6]
     with pytest.raises(ValueError, match="oversize = 'single'"):

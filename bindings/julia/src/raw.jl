@@ -217,6 +217,25 @@ mutable struct sab_plan_report <: Struct
     sab_plan_report() = zeroed(new())
 end
 
+struct sab_probe end
+
+mutable struct sab_verification_options <: Struct
+    struct_size::Csize_t
+    count::UInt64
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_verification_options() = zeroed(new())
+end
+
+
+mutable struct sab_verification <: Struct
+    struct_size::Csize_t
+    batches::UInt64
+    peak::Int64
+    total::Int64
+    sab_verification() = zeroed(new())
+end
+
 const SAB_LAYOUT_PADDED = 0
 const SAB_LAYOUT_ROW = 1
 const SAB_LAST_STEP_SPLIT = 0
@@ -362,7 +381,6 @@ end
 const SAB_OUT_OF_MEMORY = 2
 const SAB_MODEL_BATCH = 0
 const SAB_MODEL_POLYNOMIAL = 1
-struct sab_probe end
 
 mutable struct sab_probe_options <: Struct
     struct_size::Csize_t
@@ -786,24 +804,6 @@ mutable struct sab_max_batch <: Struct
 end
 
 
-mutable struct sab_verification_options <: Struct
-    struct_size::Csize_t
-    count::UInt64
-    progress::Ptr{Cvoid}
-    progress_ctx::Ptr{Cvoid}
-    sab_verification_options() = zeroed(new())
-end
-
-
-mutable struct sab_verification <: Struct
-    struct_size::Csize_t
-    batches::UInt64
-    peak::Int64
-    total::Int64
-    sab_verification() = zeroed(new())
-end
-
-
 mutable struct sab_step_in_chunks_options <: Struct
     struct_size::Csize_t
     chunk::Ptr{Cvoid}
@@ -1204,6 +1204,8 @@ const _sab_plan_free = Ref(C_NULL)
 sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
 const _sab_plan_get_report = Ref(C_NULL)
 sab_plan_get_report(plan, sampler, options, report) = ccall(_sab_plan_get_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{sab_progress_options}, Ptr{sab_plan_report}), plan, sampler, options, report)
+const _sab_plan_verify = Ref(C_NULL)
+sab_plan_verify(plan, probe, run, ctx, options, result) = ccall(_sab_plan_verify[], sab_status, (Ptr{sab_plan}, Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_verification_options}, Ptr{sab_verification}), plan, probe, run, ctx, options, result)
 const _sab_bucket_sampler_new = Ref(C_NULL)
 sab_bucket_sampler_new(plan, options, sampler) = ccall(_sab_bucket_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_sequential_sampler_new = Ref(C_NULL)
@@ -1384,8 +1386,6 @@ const _sab_packing_free = Ref(C_NULL)
 sab_packing_free(packing) = ccall(_sab_packing_free[], Cvoid, (Ptr{sab_packing},), packing)
 const _sab_max_batch_find = Ref(C_NULL)
 sab_max_batch_find(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_max_batch_find[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
-const _sab_plan_verify = Ref(C_NULL)
-sab_plan_verify(plan, probe, run, ctx, options, result) = ccall(_sab_plan_verify[], sab_status, (Ptr{sab_plan}, Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_verification_options}, Ptr{sab_verification}), plan, probe, run, ctx, options, result)
 const _sab_step_in_chunks = Ref(C_NULL)
 sab_step_in_chunks(probe, count, options, chunk_size) = ccall(_sab_step_in_chunks[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_step_in_chunks_options}, Ptr{UInt64}), probe, count, options, chunk_size)
 const _sab_memory_guard_new = Ref(C_NULL)
@@ -1576,6 +1576,7 @@ function load(library)
     _sab_plan_bytes_new[] = dlsym(library, :sab_plan_bytes_new)
     _sab_plan_free[] = dlsym(library, :sab_plan_free)
     _sab_plan_get_report[] = dlsym(library, :sab_plan_get_report)
+    _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
     _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
     _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
     _sab_costliest_sampler_new[] = dlsym(library, :sab_costliest_sampler_new)
@@ -1666,7 +1667,6 @@ function load(library)
     _sab_packing_locate[] = something(dlsym(library, :sab_packing_locate; throw_error=false), C_NULL)
     _sab_packing_free[] = something(dlsym(library, :sab_packing_free; throw_error=false), C_NULL)
     _sab_max_batch_find[] = something(dlsym(library, :sab_max_batch_find; throw_error=false), C_NULL)
-    _sab_plan_verify[] = something(dlsym(library, :sab_plan_verify; throw_error=false), C_NULL)
     _sab_step_in_chunks[] = something(dlsym(library, :sab_step_in_chunks; throw_error=false), C_NULL)
     _sab_memory_guard_new[] = something(dlsym(library, :sab_memory_guard_new; throw_error=false), C_NULL)
     _sab_memory_guard_begin[] = something(dlsym(library, :sab_memory_guard_begin; throw_error=false), C_NULL)

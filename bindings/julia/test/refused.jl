@@ -19,6 +19,7 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         "plan_oversize" => () -> SAB.Plan([1, 99, 2]; budget = 9),
         "plan_none_left" => () -> SAB.Plan(three; boundaries = [10, 20], batch_size = 2, oversize = :skip),
         "plan_tail" => () -> SAB.Plan(three; batch_size = 4, tail = :drop),
+        "plan_min_batch_size" => () -> SAB.Plan(three; budget = 9, min_batch_size = 5, max_batch_size = 3),
         "plan_histogram_threads" => () -> SAB.Plan(SAB.Histogram(three); batch_size = 2, threads = 2),
         "plan_file" => () -> read("/no/such/plan", SAB.Plan),
         "plan_file_folder" => () -> read("/", SAB.Plan),
@@ -26,6 +27,7 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         "sampler_rank" => () -> SAB.BucketSampler(plan; rank = 3, world_size = 2),
         "sampler_world_size" => () -> SAB.BucketSampler(plan; world_size = 1 << 33),
         "sampler_micro_batches" => () -> SAB.BucketSampler(plan; micro_batches = 1 << 21),
+        "sampler_steps_per_epoch" => () -> SAB.BucketSampler(plan; steps_per_epoch = 1 << 33),
         "sampler_costliest" => () -> SAB.costliest_batches(plan, 0),
         "sampler_ordered" => () -> SAB.OrderedSampler(three, 0.5),
         "sampler_damaged_state" => () -> SAB.restore!(SAB.BucketSampler(plan), Vector{UInt8}("nothing")),
@@ -36,6 +38,7 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         "sizes_file" => () -> SAB.Sizes("/no/such/sizes.npy"),
         "sizes_file_format" => () -> SAB.Sizes(file; format = "word"),
         "sizes_file_missing" => () -> SAB.Sizes(file; format = "text", missing = :skip),
+        "cost_transformer" => () -> SAB.Cost(:transformer; hidden = 0, layers = 2),
         "pack_capacity" => () -> SAB.PackedSampler([5, 3], 0),
         "pack_oversize" => () -> SAB.PackedSampler([5, 3], 4),
         "pack_part_of_a_token" => () -> SAB.PackedSampler([3, 2.5], 4),
@@ -54,6 +57,7 @@ const REFUSED = joinpath(@__DIR__, "..", "..", "..", "tests", "golden", "refused
         "model_degree" => () -> model(2, 30, 3),
         "memory_points" => () -> SAB.measurement_points(1, 9, 8; degree = 3, max_count = 64),
         "memory_device" => () -> SAB.Probe("nothing"),
+        "stream_none_left" => () -> collect(SAB.readahead_stream(SAB.size_stream(identity, SAB.array_stream([3, 2])); budget = 1, oversize = :skip)),
     )
     for line in filter(line -> !startswith(line, '#'), readlines(REFUSED))
         name, kind, code, _, value, _, _, words = map(strip, split(line, '|'))

@@ -521,8 +521,8 @@ impl PackedOptions {
         /// Seed of the shuffles.
         seed(seed: u64) => seed = seed;
         /// What becomes of records larger than the capacity; [`Oversize::Error`](crate::Oversize).
-        /// Records that are skipped are counted by [`Stream::skipped`]; 10,000,000 in a row are an
-        /// error. [`Oversize::Single`](crate::Oversize::Single) is refused.
+        /// Records that are skipped are counted by [`Stream::skipped`]; 10,000,000 in a row, or all,
+        /// are an error. [`Oversize::Single`](crate::Oversize::Single) is refused.
         oversize(oversize: crate::Oversize) => oversize = oversize.raw();
     }
 
@@ -601,8 +601,8 @@ impl ReadaheadOptions {
         /// Seed of the shuffles.
         seed(seed: u64) => seed = seed;
         /// What becomes of records larger than the budget; [`Oversize::Error`](crate::Oversize).
-        /// Records that are skipped are counted by [`Stream::skipped`]; 10,000,000 in a row are an
-        /// error.
+        /// Records that are skipped are counted by [`Stream::skipped`]; 10,000,000 in a row, or all,
+        /// are an error.
         oversize(oversize: crate::Oversize) => oversize = oversize.raw();
     }
 

@@ -1,6 +1,6 @@
 //! The calls of tests/golden/refused/calls.txt: each error names argument and value as Rust's users
 //! know them. README.md beside that folder explains the columns.
-#![cfg(feature = "files")]
+#![cfg(all(feature = "files", feature = "stream"))]
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,9 @@ use std::path::Path;
 use libsab::memory::{
     measurement_points, MeasurementOptions, MemoryModel, ModelKind, ModelOptions, Probe,
 };
+use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
 use libsab::{
-    partition, BalancedOptions, BucketRule, Budget, Error, Histogram, MissingRule, Mixture,
+    partition, BalancedOptions, BucketRule, Budget, Cost, Error, Histogram, MissingRule, Mixture,
     MixtureOptions, Oversize, PackMethod, PackedOptions, PartitionOptions, Plan, PlanOptions,
     Sampler, SamplerOptions, Sizes, SizesFileOptions, Tail,
 };
@@ -74,6 +75,9 @@ fn of_plan(name: &str) -> Refusal {
             plan(&[3.0, 1.0, 2.0], &options)
         }
         "tail" => plan(&[3.0, 1.0, 2.0], &of().batch_size(4).tail(Tail::Drop)),
+        "min_batch_size" => {
+            plan(&[3.0], &of().budget(9.0).min_batch_size(5).max_batch_size(3))
+        }
         "histogram_threads" => {
             let mut histogram = Histogram::new()?;
             histogram.add(&three())?;
@@ -92,6 +96,7 @@ fn of_sampler(name: &str) -> Refusal {
         "rank" => sampler(&of().rank(3).world_size(2)),
         "world_size" => sampler(&of().world_size(1 << 33)),
         "micro_batches" => sampler(&of().micro_batches(1 << 21)),
+        "steps_per_epoch" => sampler(&of().steps_per_epoch(1 << 33)),
         "costliest" => Sampler::costliest(&a_plan(), 0).map(drop),
         "ordered" => Sampler::ordered(None, &three(), 0.5, &of()).map(drop),
         "damaged_state" => Sampler::bucket(&a_plan(), &of())?.restore(b"nothing"),
@@ -132,6 +137,7 @@ fn call(name: &str) -> Refusal {
         return of_sizes(name);
     }
     match name {
+        "cost_transformer" => Cost::transformer(0, 2).map(drop),
         "pack_capacity" => packed(&[5.0, 3.0], 0),
         "pack_oversize" => packed(&[5.0, 3.0], 4),
         "pack_part_of_a_token" => packed(&[3.0, 2.5], 4),
@@ -156,6 +162,13 @@ fn call(name: &str) -> Refusal {
             measurement_points(&options, 8).map(drop)
         }
         "memory_device" => Probe::new("nothing").map(drop),
+        "stream_none_left" => {
+            let options = ReadaheadOptions::new().budget(1.0).oversize(Oversize::Skip);
+            let texts = Stream::list(["abc", "ab"], &ListOptions::new())?;
+            let mut batches = texts.readahead(&options)?;
+            let first = batches.next().unwrap();
+            first.map(drop)
+        }
         _ => panic!("{name}"),
     }
 }

@@ -17,7 +17,7 @@ cd "$(dirname "$0")"
 
 default=('&fetch_julia' generated '&python julia' core installed symbols interface packages rust ffi)
 checks=('&fetch_frameworks' '&fetch_julia' '&lint' sanitizers '&frameworks' documentation)
-long=(statistics allocations reads coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
+long=(statistics allocations reads coverage threads fuzzers rust_memory rust_declarations burn planner gcc10 readers
   languages '&gpu_dry_run' referee)
 
 # What is made before a step, once.
@@ -25,7 +25,7 @@ declare -A needs=(
   [library]='' [core]=library [installed]=library [symbols]=library [interface]=library [packages]=wheel
   [python]=wheel [rust]=library [ffi]=wheel [julia]='library fetch_julia'
   [frameworks]=torch_of_pypi [documentation]='torch_of_pypi fetch_julia'
-  [statistics]=library [allocations]=library [reads]=torch_of_pypi [rust_memory]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
+  [statistics]=library [allocations]=library [reads]=torch_of_pypi [rust_memory]=library [burn]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
   [referee]=wheel [wheel]=library [torch_of_pypi]='wheel fetch_frameworks')
 
 # Debian's packages for each.
@@ -40,7 +40,7 @@ declare -A debian=(
   [ffi]="luajit ruby php-cli $go_itself" [languages]='mono-mcs r-base-core make' [sanitizers]=$tested [fetch_frameworks]=python3-venv [frameworks]=redis-server
   [documentation]="$rust_itself doxygen luajit redis-server wordnet-base"
   [coverage]="$tested python3-venv" [threads]=$tested [fuzzers]="$compiled clang libclang-rt-14-dev"
-  [rust_memory]="$rust_itself valgrind libc6-dbg"
+  [rust_memory]="$rust_itself valgrind libc6-dbg" [burn]=$rust_itself
   [rust_declarations]="$rust_itself clang libclang-14-dev" [planner]=$tested
   [readers]='clang swig' [referee]='python3-numpy python3-torch wordnet-base')
 
@@ -208,6 +208,10 @@ rust_declarations() { # bindgen's are those that are committed
   version=$(sed -n 's/^RUST_BINDGEN = "\([0-9.]*\)".*/\1/p' tools/abi.py)
   [ -x build/tools/bin/bindgen ] || cargo install --quiet --locked --root build/tools --version "$version" bindgen-cli
   BINDGEN=$PWD/build/tools/bin/bindgen python3 -B tools/abi.py --check
+}
+
+burn() { # the program of a recipe
+  (cd docs/code/burn && SAB_NO_BUNDLED=1 PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo run --quiet --locked --bin train_burn)
 }
 
 planner() { # a build without the optional parts

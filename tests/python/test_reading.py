@@ -22,7 +22,7 @@ import pyarrow.parquet
 COUNT = 60_000  # rows of more than a block of pyarrow's reader of CSV
 LENGTHS = np.arange(COUNT) % 1000 + 1
 COLUMN = {"column": "length"}
-READS = int(os.environ.get("SAB_TEST_READS", 25))  # test.sh everything: 100
+READS = int(os.environ.get("SAB_TEST_READS", "25"))  # test.sh everything: 100
 
 
 def table(count):

@@ -298,14 +298,14 @@ start() { # start 'NAME...': one after the other, beside what comes next
   read -ra names <<< "$1"
   [ -z "${has_run[${names[0]}]:-}" ] || return 0
   {
-    local all=0 status
+    local result=0 status
     set +e # a condition would make a step go on after an error
     for each in "${names[@]}"; do
       (set -e; "$each")
       status=$?
-      [ $status -eq 0 ] || { echo "FAILED $each" && all=1; }
+      [ $status -eq 0 ] || { echo "FAILED $each" && result=1; }
     done
-    exit $all
+    exit $result
   } > "build/${1// /_}.log" 2>&1 &
   running[$1]=$!
 }

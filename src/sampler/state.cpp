@@ -16,9 +16,9 @@ constexpr uint32_t state_version = 6;
 /// A kind of sampler that has states.
 struct Kind {
     const char* constructor;
-    const char* difference =
-        "other sizes or options";  ///< between samplers of the kind with another fingerprint
-    const char* way = "";    ///< what to do where this is another budget
+    /// Between samplers of the kind with another fingerprint.
+    const char* difference = "other sizes or options";
+    const char* way = "";  ///< what to do where this is another budget
 };
 
 constexpr const char* lower =

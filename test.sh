@@ -13,11 +13,11 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
 
-# ---- The steps of each mode. One with & runs beside those behind it. ----
+# ---- The steps of each mode. Those with & run, one after the other, beside those behind them. ----
 
-default=('&fetch_julia' generated '&python' core installed symbols interface packages rust ffi julia)
-checks=('&fetch_frameworks' '&fetch_julia' lint sanitizers '&frameworks' documentation)
-long=(statistics allocations coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
+default=('&fetch_julia' generated '&python julia' core installed symbols interface packages rust ffi)
+checks=('&fetch_frameworks' '&fetch_julia' '&lint' sanitizers '&frameworks' documentation)
+long=(statistics allocations reads coverage threads fuzzers rust_memory rust_declarations burn planner gcc10 readers
   languages '&gpu_dry_run' referee)
 
 # What is made before a step, once.
@@ -25,7 +25,7 @@ declare -A needs=(
   [library]='' [core]=library [installed]=library [symbols]=library [interface]=library [packages]=wheel
   [python]=wheel [rust]=library [ffi]=wheel [julia]='library fetch_julia'
   [frameworks]=torch_of_pypi [documentation]='torch_of_pypi fetch_julia'
-  [statistics]=library [allocations]=library [rust_memory]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
+  [statistics]=library [allocations]=library [reads]=torch_of_pypi [rust_memory]=library [burn]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
   [referee]=wheel [wheel]=library [torch_of_pypi]='wheel fetch_frameworks')
 
 # Debian's packages for each.
@@ -40,7 +40,7 @@ declare -A debian=(
   [ffi]="luajit ruby php-cli $go_itself" [languages]='mono-mcs r-base-core make' [sanitizers]=$tested [fetch_frameworks]=python3-venv [frameworks]=redis-server
   [documentation]="$rust_itself doxygen luajit redis-server wordnet-base"
   [coverage]="$tested python3-venv" [threads]=$tested [fuzzers]="$compiled clang libclang-rt-14-dev"
-  [rust_memory]="$rust_itself valgrind libc6-dbg"
+  [rust_memory]="$rust_itself valgrind libc6-dbg" [burn]=$rust_itself
   [rust_declarations]="$rust_itself clang libclang-14-dev" [planner]=$tested
   [readers]='clang swig' [referee]='python3-numpy python3-torch wordnet-base')
 
@@ -186,6 +186,10 @@ allocations() { # every one fails, not only every fourth
   (cd build/release && SAB_TEST_ALLOCATIONS_EVERY=1 ctest --output-on-failure --timeout 1800 -R '^allocations_test$')
 }
 
+reads() { # of each format, a hundred times and in fifty processes
+  SAB_TEST_READS=100 build/frameworks/bin/python -m pytest -q -p no:cacheprovider tests/python/test_reading.py
+}
+
 fuzzers() { # 30 seconds each; what they find new is kept in build/fuzz
   tests/fuzz/run.sh "$PWD/build/fuzz" 30
 }
@@ -204,6 +208,10 @@ rust_declarations() { # bindgen's are those that are committed
   version=$(sed -n 's/^RUST_BINDGEN = "\([0-9.]*\)".*/\1/p' tools/abi.py)
   [ -x build/tools/bin/bindgen ] || cargo install --quiet --locked --root build/tools --version "$version" bindgen-cli
   BINDGEN=$PWD/build/tools/bin/bindgen python3 -B tools/abi.py --check
+}
+
+burn() { # the program of a recipe
+  (cd docs/code/burn && SAB_NO_BUNDLED=1 PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo run --quiet --locked --bin train_burn)
 }
 
 planner() { # a build without the optional parts
@@ -243,8 +251,9 @@ before() { # before NAME: what it needs, the first first
 }
 
 install_packages() { # install_packages NAME...: what they and those before them need, at once
-  local name each packages=()
-  for name in "${@#&}"; do
+  local name each packages=() all
+  read -ra all <<< "${*#&}"
+  for name in "${all[@]}"; do
     for each in $(before "$name") "$name"; do
       read -ra each <<< "${debian[$each]:-}"
       packages+=("${each[@]}")
@@ -284,28 +293,41 @@ run() { # run NAME: a step, or what steps need
   [ $status -eq 0 ] || has_failed "$1"
 }
 
-start() { # start NAME: beside what comes next
-  [ -z "${has_run[$1]:-}" ] || return 0
-  (set -e; "$1") > "build/$1.log" 2>&1 &
+start() { # start 'NAME...': one after the other, beside what comes next
+  local each names
+  read -ra names <<< "$1"
+  [ -z "${has_run[${names[0]}]:-}" ] || return 0
+  {
+    local result=0 status
+    set +e # a condition would make a step go on after an error
+    for each in "${names[@]}"; do
+      (set -e; "$each")
+      status=$?
+      [ $status -eq 0 ] || { echo "FAILED $each" && result=1; }
+    done
+    exit $result
+  } > "build/${1// /_}.log" 2>&1 &
   running[$1]=$!
 }
 
-finish() { # finish NAME: waits, and prints what it printed
-  local status=0 begun=$SECONDS processor_then
+finish() { # finish 'NAME...': waits, and prints what they printed
+  local status=0 begun=$SECONDS processor_then each
   processor_then=$(processor)
   printf '\n== %s, which ran beside (%d min)\n' "$1" $((SECONDS / 60))
   wait "${running[$1]}" || status=$?
-  cat "build/$1.log"
+  cat "build/${1// /_}.log"
   unset "running[$1]"
-  has_run[$1]=yes
+  for each in $1; do has_run[$each]=yes; done
   took "$1, waited for" "$begun" "$processor_then"
   [ $status -eq 0 ] || has_failed "$1"
 }
 
 run_all() { # run_all NAME...: after what each needs
-  local name each
+  local name each of
   for name in "$@"; do
-    for each in $(before "${name#&}"); do run "$each"; done
+    for of in ${name#&}; do
+      for each in $(before "$of"); do run "$each"; done
+    done
     case $name in '&'*) start "${name:1}" ;; *) run "$name" ;; esac
   done
   for name in "${!running[@]}"; do finish "$name"; done
@@ -325,13 +347,15 @@ write_stamp() { # what everything found, for release.sh
   cat "$stamp"
 }
 
-steps=("${default[@]#&}" "${checks[@]#&}" "${long[@]#&}")
+read -ra of_default <<< "${default[*]#&}"
+read -ra of_checks <<< "${checks[*]#&}"
+steps=("${of_default[@]}" "${of_checks[@]}" "${long[@]#&}")
 mode=${1:-default} left_out=()
 case "$*" in
-  '') names=("${default[@]}") left_out=("${checks[@]#&}" "${long[@]#&}") ;;
+  '') names=("${default[@]}") left_out=("${of_checks[@]}" "${long[@]#&}") ;;
   quick)
     for name in "${default[@]}"; do [ "$name" = interface ] || names+=("$name"); done
-    left_out=(interface "${checks[@]#&}" "${long[@]#&}")
+    left_out=(interface "${of_checks[@]}" "${long[@]#&}")
     ;;
   checks) names=("${checks[@]}") left_out=("${long[@]#&}") ;;
   everything) names=("${steps[@]}") ;;

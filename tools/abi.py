@@ -3,8 +3,8 @@
 
 The headers, in the order in which include/sab.h includes them, are parsed into a model. From the
 model come the version script, Debian's symbols, the declarations file, the first sizes of structs,
-the raw layers of Julia and Rust, what Python, Rust and Julia call the names in messages, and the
-list of headers in the reference.
+the constructors of samplers, the raw layers of Julia and Rust, what Python, Rust and Julia call the
+names in messages, and the list of headers in the reference.
 `--check` writes nothing and fails with the name of each file that differs.
 
 Rust's declarations are written by bindgen, which is found as $BINDGEN or on the PATH; its version
@@ -168,6 +168,32 @@ def first_sizes(library: Library) -> str:
     return FIRST_SIZE_HEAD + "\n".join(rows + tail)
 
 
+def sampler_constructors(library: Library) -> str:
+    names = [
+        function.name
+        for header in library.headers
+        for function in header.of(Function)
+        if function.name.endswith("_sampler_new")
+    ]
+    return "\n".join(
+        [
+            "#pragma once",
+            f"// {NOTICE}",
+            "// clang-format off",
+            "",
+            "namespace sab {",
+            "",
+            "/// Constructors of samplers, by which saved states name the kind.",
+            "constexpr const char* sampler_constructors[] = {",
+            *(f'    "{name}",' for name in names),
+            "};",
+            "",
+            "}  // namespace sab",
+            "",
+        ]
+    )
+
+
 # -- Julia --
 
 JULIA_HEAD = f'''# {NOTICE}
@@ -311,6 +337,11 @@ def rust(library: Library, include: pathlib.Path, current: str) -> str | None:
         arguments = [str(include / "sab.h"), "--output", str(output), *options, *clang]
         subprocess.run([command, *arguments], check=True)
         return output.read_text()
+
+
+def rust_structs(library: Library) -> str:
+    names = [each.name for header in library.headers for each in header.of(Struct) if each.can_grow]
+    return "\n".join([f"// {NOTICE}", "structs! {", *(f"    {name}," for name in names), "}", ""])
 
 
 # -- Documentation --
@@ -582,12 +613,14 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "include/sab_cdef.h": declarations_file(library),
         "include/sab_abi.json": abi_json(library, NOTICE),
         "src/base/first_size.h": first_sizes(library),
+        "src/sampler/constructors.h": sampler_constructors(library),
         "bindings/julia/src/raw.jl": julia(library),
         "bindings/python/sab/_sab.pyi": python_stub(
             declarations_file(library), extension.read_text() if extension.exists() else ""
         ),
         "bindings/python/sab/_names.py": python_names(library),
         "bindings/rust/libsab/src/names.rs": rust_names(library),
+        "bindings/rust/libsab/src/raw/structs.rs": rust_structs(library),
         "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{f"docs/reference/c/{h.room}.rst": reference_page(h) for h in library.headers},

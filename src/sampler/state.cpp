@@ -6,6 +6,7 @@
 
 #include "base/saved_state.h"
 #include "base/xxhash.h"
+#include "sampler/constructors.h"
 
 namespace sab {
 namespace {
@@ -15,14 +16,16 @@ constexpr uint32_t state_version = 6;
 /// A kind of sampler that has states.
 struct Kind {
     const char* constructor;
-    const char* difference;  ///< between samplers of the kind with another fingerprint
-    const char* way = "";    ///< what to do where this is another budget
+    /// Between samplers of the kind with another fingerprint.
+    const char* difference = "other sizes or options";
+    const char* way = "";  ///< what to do where this is another budget
 };
 
 constexpr const char* lower =
     "; for another budget within an epoch make the sampler with the plan of the state, restore it, "
     "and call sab_sampler_set_budget()";
 
+/// Those of which states say more.
 constexpr Kind kinds[] = {
     {"sab_bucket_sampler_new", "another plan or balance", lower},
     {"sab_sequential_sampler_new", "another plan", lower},
@@ -39,7 +42,9 @@ constexpr Kind kinds[] = {
 Kind find_kind(uint32_t number) {
     for (const Kind& kind : kinds)
         if (static_cast<uint32_t>(kind_of(kind.constructor)) == number) return kind;
-    return {"a constructor that this library does not have", "other sizes or options"};
+    for (const char* const constructor : sampler_constructors)
+        if (static_cast<uint32_t>(kind_of(constructor)) == number) return {constructor};
+    return {"a constructor that this library does not have"};
 }
 
 const char* name_of(sab_last_step last_step) {

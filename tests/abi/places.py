@@ -17,8 +17,7 @@ sys.path.insert(0, str(REPO / "tools"))
 import abi_headers
 
 # Place -> files, and what must stand in one of them for the constructor NAME, which is
-# sab_KIND_sampler_new. TYPE is what names of types begin with: Ordered for
-# ordered.
+# sab_KIND_sampler_new.
 PLACES = {
     "table of the C tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
     "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),
@@ -28,7 +27,6 @@ PLACES = {
     "constructor of Rust": ("bindings/rust/libsab/src/*.rs", r"\bpub fn KIND\("),
     "golden vectors of Rust": ("bindings/rust/libsab/tests/golden.rs", r'\["KIND"[],]'),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
-    "tests of Julia": ("bindings/julia/test/interface.jl", r"\bSAB\.TYPE\w*\("),
 }
 # A constructor with arguments of its own has C tests of its own.
 C_TESTS = ("tests/c/*_test.c", r"\bNAME\(")
@@ -45,7 +43,6 @@ EXCEPTIONS = {
         "sab_bionemo_size_aware_stream_sampler_new",
         "golden vectors",
     ): "its order is that of the caller",
-    ("sab_costliest_sampler_new", "tests of Julia"): "its batches are costliest_batches(plan)",
 }
 EXCEPTIONS |= {
     (name, "golden vectors of Rust"): why
@@ -76,8 +73,7 @@ def constructors() -> dict[str, set[str]]:
 
 def filled_in(words: str, name: str) -> str:
     kind = name.removeprefix("sab_").removesuffix("_sampler_new")
-    type_ = kind.title().replace("_", "")
-    return words.replace("NAME", name).replace("KIND", kind).replace("TYPE", type_)
+    return words.replace("NAME", name).replace("KIND", kind)
 
 
 def places_of(parameters: set[str]) -> dict[str, tuple[str, str]]:

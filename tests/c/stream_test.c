@@ -1013,7 +1013,12 @@ static sab_stream *any_pipeline(uint64_t seed) {
 
 static void SavedAnywhere_GoesOnTheSame(void) {
     static int whole[1 << 16], rest[1 << 16];
-    for (uint64_t seed = 0; seed < 1500 && failures_of_test == 0; ++seed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    const uint64_t seeds = 300; /* each takes ten times as long */
+#else
+    const uint64_t seeds = 1500;
+#endif
+    for (uint64_t seed = 0; seed < seeds && failures_of_test == 0; ++seed) {
         const size_t most = 40;
         sab_stream *stream = any_pipeline(seed), *other = any_pipeline(seed);
         for (size_t stop = 0; stop <= most; stop += 4 + seed % 7) {

@@ -486,22 +486,5 @@ test("a second loop is the next epoch, or the same one from its start", function
   same(pass(restored(ended)), second) -- its end had been reported
 end)
 
-test("the weights of the micro-batches of a step sum to 1", function()
-  local plan, weights, steps = some_plan({batch_sizes = ffi.new("uint64_t[1]", 1), batch_size_count = 1}), {}, 0
-  for rank = 0, 1 do
-    local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", plan, sab.options("sab_sampler_options", {rank = rank, world_size = 2, micro_batches = 2}))
-    for batch, rows in sab.batches(sampler) do
-      local step = sab.step(sampler)
-      assert(rows == nil and step.micro_batches == 2)
-      weights[tonumber(batch.step)] = (weights[tonumber(batch.step)] or 0) + tonumber(batch.count) / tonumber(step.samples)
-    end
-  end
-  for _, weight in pairs(weights) do
-    assert(weight == 1)
-    steps = steps + 1
-  end
-  assert(steps == 1)
-end)
-
 print(("%d passed, %d failed"):format(passed, failed))
 os.exit(failed == 0 and 0 or 1)

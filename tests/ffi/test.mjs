@@ -444,19 +444,5 @@ test('a second loop is the next epoch, or the same one from its start', () => {
   assert.deepEqual(pass(restored(ended)), second); // its end had been reported
 });
 
-test('the weights of the micro-batches of a step sum to 1', () => {
-  const plan = planOf(someSizes(), { batch_sizes: BigUint64Array.of(1n), batch_size_count: 1 });
-  const weights = new Map();
-  for (const rank of [0, 1]) {
-    const sampler = samplerOver(plan, options('sab_sampler_options', { rank, world_size: 2, micro_batches: 2 }));
-    for (const batch of batches(sampler)) {
-      const { micro_batches, samples, total } = step(sampler);
-      assert.deepEqual([micro_batches, total, batch.cu_seqlens], [2, 9, null]);
-      weights.set(batch.step, (weights.get(batch.step) ?? 0) + batch.count / samples);
-    }
-  }
-  assert.deepEqual([...weights], [[0, 1]]);
-});
-
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -90,12 +90,6 @@ class TestKeeping:
         writer.close()
         assert reader.get("d") == 4
 
-    def test_capacity(self, url):
-        cache = sab.Cache(url, capacity=200_000, serializer="bytes")
-        for n in range(100):
-            cache.put(n, bytes(10_000))
-        assert 5 <= cache.key_count() <= 20 and cache.stats().evictions == 100 - cache.key_count()
-
     def test_closed(self, url):
         cache = sab.Cache(url)
         cache.close()
@@ -534,18 +528,6 @@ class TestProcesses:
     def test_passwords_are_not_shown(self):
         cache = sab.Cache("redis://:a%2Fsecret@127.0.0.1:1,user:secret@[::1]:1", timeout=0.1)
         assert "secret" in cache.url and "secret" not in repr(cache)
-
-    def test_a_child_has_the_buffer(self, file):
-        cache = sab.Cache(file, writer_buffer_size=100, flush_interval=1e6)
-        cache.put("a", 1)
-        child = os.fork()
-        if child == 0:
-            is_right = cache.get("a") == 1
-            cache.put("b", 2)
-            cache.close()
-            os._exit(0 if is_right else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert cache.get_many("ab") == [1, 2]
 
 
 @pytest.mark.parametrize(

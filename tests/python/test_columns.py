@@ -33,33 +33,11 @@ def test_costs_that_change_from_call_to_call_end():
             assert "must not be less" in str(error)
 
 
-def test_the_costliest_batch_is_the_costliest():
-    random = np.random.default_rng(0)
-    small = sab.plan({"a": [6, 6, 2], "b": [4, 3, 5]}, budget=24)
-    lengths = 1 + random.gamma(2, 15, (300, 2)).astype(int)
-    for plan in (small, *(sab.plan(lengths, budget=budget) for budget in (200, 400, 1000))):
-        (first,) = plan.costliest_batches(1)
-        seen = [
-            b.padded_total
-            for seed in range(8)
-            for b in sab.BucketSampler(plan, seed=seed).batches()
-        ]
-        assert first.padded_total == max(seen)
-
-
 def test_a_sample_of_zeros_costs_no_more_than_others():
     sizes = {"a": [0, 1000, 0], "b": [0, 0, 5]}
     assert sab.plan(sizes, budget=1000).skipped_count == 0
     sizes = {"a": [0, 1000, 0, 0], "b": [0, 0, 1000, 5]}
     assert sab.plan(sizes, budget=1503, cost=lambda count, lengths, totals: max(totals)).batch_count
-
-
-def test_shapes_hold_the_budget():
-    plan = sab.plan({"a": [9, 2, 1], "b": [3, 5, 7]}, budget=14, max_shapes=4)
-    for batch in sab.BucketSampler(plan).batches():
-        assert batch.padded_total <= 14
-    with pytest.raises(ValueError, match="max_shapes = 2: must be larger: samples of one shape"):
-        sab.plan({"a": [9, 2, 1], "b": [3, 5, 7]}, budget=14, max_shapes=2)
 
 
 def test_max_batch_size_holds_with_boundaries():
@@ -126,13 +104,6 @@ def test_costs_of_several_columns():
         assert batch.count * max(batch.padded_length.values()) <= 4000
 
 
-def test_one_named_column_has_the_batches_of_a_list():
-    source, _ = pairs()
-    plain = sab.BucketSampler(sab.plan(source, budget=4096), seed=1)
-    named = sab.BucketSampler(sab.plan({"tokens": source}, budget=4096), seed=1)
-    assert [a.tolist() for a in plain] == [b.tolist() for b in named]
-
-
 def test_ids_separate_samples_and_have_shapes_of_their_own():
     source, target = pairs()
     ids = np.arange(2000) % 3
@@ -155,24 +126,6 @@ def test_boundaries_are_corners_or_edges_of_each_column():
     corners = [[0, 0], [50, 60], [50, 400], [400, 60], [400, 400]]
     assert grid.fingerprint == sab.plan(sizes, budget=4096, boundaries=corners).fingerprint
     assert [bucket.upper["target"] for bucket in grid.buckets] == [60, 400, 60, 400]
-
-
-def test_a_state_resumes_on_other_ranks():
-    source, target = pairs()
-    plan = sab.plan({"source": source, "target": target}, budget=2048)
-    whole = [batch.tolist() for batch in sab.BucketSampler(plan, seed=5)]
-    first = [sab.BucketSampler(plan, seed=5, rank=rank, world_size=3) for rank in range(3)]
-    taken = []
-    for sampler in first:
-        walk = iter(sampler)
-        taken += [next(walk).tolist() for _ in range(4)]
-    state = first[0].state_dict()
-    rest = []
-    for rank in range(2):
-        sampler = sab.BucketSampler(plan, seed=5, rank=rank, world_size=2)
-        sampler.load_state_dict(state)
-        rest += [batch.tolist() for batch in sampler]
-    assert sorted(sum(taken + rest, [])) == sorted(sum(whole, []))
 
 
 @pytest.mark.parametrize(

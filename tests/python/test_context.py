@@ -2,9 +2,7 @@
 
 import pickle
 
-import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sab
 
@@ -13,45 +11,6 @@ COMMON_LENGTHS = [1 + i * i * 7919 % 9973 for i in range(40)]
 COMMON = {"world_size": 16, "budget": 1000, "cost": [0, 0, 1, 2.0**-12], "overhead": 16}
 COMMON_MAKESPAN = 32181.948364257812
 COMMON_SUM = 41329840
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    world_size=st.integers(1, 20),
-    budget=st.integers(1, 100),
-    overhead=st.sampled_from([0.0, 1.0, 50.0]),
-    groups=st.sampled_from(["powers_of_two", "any_number"]),
-    data=st.data(),
-)
-def test_every_token_is_computed_once_under_the_budget(world_size, budget, overhead, groups, data):
-    most = 1 << (world_size.bit_length() - 1) if groups == "powers_of_two" else world_size
-    lengths = data.draw(st.lists(st.integers(0, most * budget), max_size=12))
-    plan = sab.plan_context(
-        lengths, world_size=world_size, budget=budget, overhead=overhead, groups=groups
-    )
-    assert len(plan) == world_size and plan.samples == len(lengths)
-    seen = [np.zeros(length, int) for length in lengths]
-    ranks = [[] for _ in lengths]
-    ends = [0.0]
-    for rank, parts in enumerate(plan):
-        free = 0.0
-        for part in parts:
-            assert sum(end - begin for begin, end in part.offsets) <= budget
-            for begin, end in part.offsets:
-                seen[part.sample][begin:end] += 1
-            ranks[part.sample].append((rank, part.part, part.of, part.start, part.end))
-            assert part.start >= free
-            free = part.end
-        ends.append(free)
-    assert all((each == 1).all() for each in seen)
-    for length, found in zip(lengths, ranks):
-        first, of = found[0][0], len(found)
-        assert [each[:3] for each in found] == [(first + i, i, of) for i in range(of)]
-        assert len({each[3:] for each in found}) == 1
-        assert found[0][4] - found[0][3] == pytest.approx(length / of + overhead * (of - 1))
-    assert plan.makespan == max(ends)
-    assert plan.lower_bound <= plan.makespan
-    assert plan.gap == (plan.makespan / plan.lower_bound - 1 if plan.lower_bound else 0)
 
 
 def test_parts_of_causal_attention_have_the_same_work():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -65,32 +64,6 @@ def test_columns_and_sources_are_kept_apart() -> None:
         pairs.merge([1])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
-@pytest.mark.parametrize("tail", ["keep", "wrap"])
-def test_places_are_those_of_the_samplers(last_step: str, tail: str) -> None:
-    histogram = sab.Histogram()
-    numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
-    options: dict[str, Any] = {"budget": 500, "tail": tail}
-    plan, counted = sab.plan(NUMBERS, **options), sab.plan(histogram, **options)
-    assert [bucket[:-1] for bucket in counted.buckets] == [bucket[:-1] for bucket in plan.buckets]
-    order: dict[str, Any] = {"seed": 5, "world_size": 3, "micro_batches": 2, "last_step": last_step}
-    found = {}
-    first = counted.locate(NUMBERS, numbers, epoch=1, **order)
-    for which in range(int(first.counts.max(initial=1))):
-        places = counted.locate(NUMBERS, numbers, epoch=1, which=np.full(1000, which), **order)
-        for i in np.flatnonzero(which < places.counts):
-            found[places.ranks[i], places.batches[i], places.slots[i]] = i
-    seen = {}
-    for rank in range(3):
-        sampler = sab.BucketSampler(plan, rank=rank, **order)
-        sampler.set_epoch(1)
-        for position, batch in enumerate(sampler):
-            seen.update({(rank, position, slot): int(i) for slot, i in enumerate(batch)})
-    assert found == seen
-    assert first.batch_count == len(sampler)
-    assert (first.counts == 0).sum() == 1000 - len(set(seen.values()))
-
-
 def test_places_of_several_columns_are_those_of_the_samplers() -> None:
     pairs = np.column_stack([NUMBERS, NUMBERS[::-1]])
     histogram, columns = sab.Histogram(), {"source": NUMBERS, "target": NUMBERS[::-1]}
@@ -132,34 +105,6 @@ def test_plans_of_histograms_refuse_what_needs_indices() -> None:
         assert sab.plan(sab.Histogram(NUMBERS), budget=50, oversize="skip").skipped_count > 0
 
 
-@pytest.mark.parametrize("method", ["best_fit", "histogram"])
-@pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
-def test_packings_and_their_places_are_those_of_the_sampler(method: Any, last_step: str) -> None:
-    histogram = sab.Histogram()
-    numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
-    options: dict[str, Any] = {"capacity": 200, "method": method, "max_sequences": 9}
-    packing = sab.Packing(histogram, **options)
-    order: dict[str, Any] = {"seed": 5, "world_size": 3, "last_step": last_step}
-    samplers = [sab.PackedSampler(NUMBERS, rank=rank, **options, **order) for rank in range(3)]
-    assert packing.info._replace(fingerprint=0) == samplers[0].info._replace(fingerprint=0)
-    found, seen = {}, {}
-    for which in range(2):
-        places = packing.locate(NUMBERS, numbers, epoch=1, which=np.full(1000, which), **order)
-        for i in np.flatnonzero(which < places.counts):
-            found[places.ranks[i], places.batches[i], places.slots[i]] = i
-    for rank, sampler in enumerate(samplers):
-        sampler.set_epoch(1)
-        for position, batch in enumerate(sampler):
-            seen.update({(rank, position, slot): int(i) for slot, i in enumerate(batch)})
-    assert found == seen
-    assert places.batch_count == len(samplers[0])
-    patterns = packing.patterns
-    each = np.repeat(patterns.bins, np.diff(patterns.begins.astype(int))) * patterns.sequences
-    counts = np.bincount(patterns.lengths, each)
-    assert (counts == np.bincount(NUMBERS)).all()
-    assert patterns.bins.sum() == packing.info.bins
-
-
 def test_packings_refuse_what_they_cannot_do() -> None:
     histogram = sab.Histogram(NUMBERS)
     assert repr(sab.Packing(histogram, 1000)).startswith("Packing(1,000 sequences in ")
@@ -198,40 +143,6 @@ def test_places_of_an_epoch_of_a_mixture_are_those_of_c() -> None:
         assert places.counts.tolist() == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
         assert places.batches.tolist() == [3, 3, 0, 2, 0, 1, 2, 4, 0, 1]
         assert places.slots.tolist() == [1, 0, 1, 0, 0, 0, 1, 1, 2, 1]
-
-
-def test_any_number_of_partitions_gives_the_same_batches_of_a_mixture() -> None:
-    random = np.random.default_rng(3)
-    sizes, sources = random.integers(1, 60, 2000), random.integers(0, 5, 2000)
-    sources[:100] = 4  # so that partitions lack sources
-    expected = None
-    for count in (1, 64):
-        parts = np.array_split(np.arange(2000), count)
-        mixtures = [
-            sab.Mixture(sizes[part], sources=sources[part], all_sources=range(5)) for part in parts
-        ]
-        whole = sab.Histogram()
-        for k in random.permutation(count):
-            whole.merge(sab.Histogram(mixtures[k]))
-        plan = sab.plan(whole.epoch(2, repeat=[0.4, 1, 1.5, 2, 3.2]), budget=500)
-        before, found = sab.Histogram(), []
-        for part, mixture in zip(parts, mixtures):
-            numbers = before.number(mixture)
-            for which in range(4):
-                places = plan.locate(
-                    sizes[part],
-                    numbers,
-                    sources=sources[part],
-                    which=np.full(len(part), which),
-                    epoch=2,
-                    world_size=3,
-                )
-                for i in np.flatnonzero(places.counts > which):
-                    place = places.ranks[i], places.batches[i], places.slots[i]
-                    found.append((*map(int, place), int(part[i])))
-        assert len(found) == plan.sample_count
-        expected = expected or (plan.to_bytes(), sorted(found))
-        assert (plan.to_bytes(), sorted(found)) == expected
 
 
 def test_epochs_refuse_what_they_cannot_do() -> None:

@@ -1,14 +1,11 @@
-"""Thresholds: exact ones against trying all and never worse than randomised ones; groupings;
-sab.compat.asym against its rules written out."""
+"""Thresholds, groupings and sab.compat.asym."""
 
-import itertools
 import math
 import pickle
 import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sab
 from sab.compat.asym import grouper, precompute_grouper_thresholds as asym
@@ -22,119 +19,6 @@ def group_costs(lengths, thresholds, cost):
         for low, high in zip(edges, edges[1:])
     ]
     return [cost(len(group), max(group)) if group else 0 for group in groups]
-
-
-COSTS = {
-    "padded": lambda count, longest: count * longest,
-    "quadratic": lambda count, longest: count * longest**2,
-    (50.0, 3.0, 0.0, 1.0): lambda count, longest: 50 + count * (3 + longest**2),
-}
-
-some_lengths = st.lists(st.integers(1, 40), min_size=2, max_size=60).filter(
-    lambda lengths: len(set(lengths)) > 1
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(some_lengths, st.integers(1, 4), st.sampled_from(list(COSTS)), st.booleans())
-def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
-    levels = sorted(set(lengths))
-    k = min(k, len(levels) - 1)
-    price = COSTS[cost]
-    tried = (
-        [
-            group_costs(lengths, thresholds, price)
-            for thresholds in itertools.combinations(levels, k)
-        ]
-        if math.comb(len(levels), k) < 3000
-        else None
-    )
-    given_cost = price if asked else cost
-    total = sab.find_thresholds(lengths, k, cost=given_cost)
-    worst = sab.find_thresholds(lengths, k, cost=given_cost, method="least_largest")
-    for found in (total, worst):
-        costs = group_costs(lengths, found.thresholds, price)
-        assert len(set(found.thresholds)) == k and set(found.thresholds) <= set(levels)
-        assert (found.total, found.largest) == (sum(costs), max(costs))
-        assert found.largest_difference == max(abs(b - a) for a, b in zip(costs, costs[1:]))
-    if tried is not None:
-        assert total.total == min(map(sum, tried))
-        assert worst.largest == min(map(max, tried))
-        assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.largest)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    some_lengths,
-    st.integers(1, 6),
-    st.sampled_from(list(COSTS)),
-    st.integers(0, 2**64 - 1),
-    st.sampled_from([None, 0, 3]),
-)
-def test_exact_thresholds_are_never_worse_than_randomised_ones(lengths, k, cost, seed, tolerate):
-    k = min(k, len(set(lengths)) - 1)
-    found = sab.find_thresholds(
-        lengths, k, cost=cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate
-    )
-    assert sab.find_thresholds(lengths, k, cost=cost).total <= found.total
-    assert (
-        sab.find_thresholds(lengths, k, cost=cost, method="least_largest").largest <= found.largest
-    )
-    assert found.even + found.repeated + found.not_tolerated + found.extreme + found.narrow == 20
-
-
-def search(lengths, cost_fn, start, tolerate):
-    """One search of the randomised method, step by step as its description has it."""
-    levels = sorted(set(lengths))
-    at = sorted(start)
-    seen, differences, not_better = [], [], 0
-    while True:
-        costs = group_costs(
-            lengths, [levels[i] for i in at], lambda count, longest: cost_fn(longest) * count
-        )
-        apart = [abs(b - a) for a, b in zip(costs, costs[1:])]
-        j = apart.index(max(apart))
-        seen.append(list(at))
-        differences.append(apart[j])
-        if apart[j] == 0:
-            return at, 0, "perfect"
-        if len(seen) > 1 and differences[-1] >= differences[-2]:
-            not_better += 1
-            if not_better > tolerate:
-                return seen[-2], differences[-2], "could not tolerate"
-            if len(seen) > 2 and seen[-3] == at:
-                return seen[-2], differences[-2], "repeated"
-        step = 1 if costs[j + 1] > costs[j] else -1
-        beside = [-1, *at, len(levels)][j + 1 + step]
-        if at[j] + step == beside:
-            return at, apart[j], "extreme" if beside in (-1, len(levels)) else "narrow gap"
-        at[j] += step
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    some_lengths,
-    st.integers(1, 6),
-    st.sampled_from([lambda x: x, lambda x: x**2, lambda x: 1000 - x, lambda x: 0.1 * x]),
-    st.sampled_from([None, 0, 1, 5]),
-    st.integers(0, 99),
-)
-def test_asym_searches_as_it_says(lengths, k, cost_fn, tolerate, seed):
-    levels = sorted(set(lengths))
-    k = min(k, len(levels) - 1)
-    random.seed(seed)
-    found, max_diff, status = asym._find_thresholds(lengths, cost_fn, k, tolerate)
-    state = random.getstate()
-    random.seed(seed)
-    at, difference, ending = search(
-        lengths,
-        cost_fn,
-        random.sample(range(len(levels)), k),
-        2 * len(levels) if tolerate is None else tolerate,
-    )
-    assert (found, status) == ([levels[i] for i in at], ending)
-    assert max_diff == pytest.approx(difference)
-    assert random.getstate() == state
 
 
 def test_asym_takes_the_best_of_its_trials(capsys):
@@ -243,32 +127,6 @@ def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_
         assert asked < most * len(data)
 
 
-def test_a_million_distinct_lengths():
-    lengths = np.random.default_rng(0).lognormal(5, 0.8, 1_000_000)
-    for data in (
-        lengths,
-        np.append(lengths, 1e12),
-    ):  # one that alone is the worst group, whatever the others are
-        for method in ("least_total", "least_largest"):
-            found = sab.find_thresholds(data, 15, method=method)
-            ends = np.searchsorted(np.sort(data), [*found.thresholds, np.inf], "right")
-            costs = np.diff(ends, prepend=0) * [*found.thresholds, data.max()]
-            assert (found.total, found.largest) == (pytest.approx(costs.sum()), costs.max())
-    total, ordered = sab.find_thresholds(lengths, 15), np.sort(lengths)
-    for threshold in range(15):  # none can move by one length
-        for aside in (-1, 1):
-            moved = ordered[np.searchsorted(ordered, total.thresholds[threshold]) + aside]
-            cuts = [
-                *total.thresholds[:threshold],
-                moved,
-                *total.thresholds[threshold + 1 :],
-                ordered[-1],
-            ]
-            assert (
-                np.diff(np.searchsorted(ordered, cuts, "right"), prepend=0) * cuts
-            ).sum() >= total.total * (1 - 1e-14)
-
-
 def test_find_thresholds_refusals():
     for arguments, words in (
         (dict(k=0), "k = 0: must be at least 1"),
@@ -321,33 +179,12 @@ def check_grouping(grouping, samples):
     assert [indices.tolist() for indices in copy] == [indices.tolist() for indices in grouping]
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.integers(0, 40),
-    st.lists(
-        st.lists(st.integers(-2, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=3
-    ),
-    st.integers(0, 99),
-)
-def test_groups_by_several_lengths(samples, thresholds, seed):
-    rng = np.random.default_rng(seed)
-    lengths = [
-        rng.integers(0, 12, samples).astype(rng.choice([np.int32, np.float64, np.uint8]))
-        for _ in thresholds
-    ]
-    grouping = sab.Grouping.by_thresholds(*zip(lengths, thresholds))
-    keys = [
-        tuple(
-            int(sum(each[i] > threshold for threshold in cuts))
-            for each, cuts in zip(lengths, thresholds)
-        )
-        for i in range(samples)
-    ]
-    expected = [[i for i in range(samples) if keys[i] == key] for key in sorted(set(keys))]
-    assert [indices.tolist() for indices in grouping] == expected
-    assert grouping.intervals.tolist() == [list(key) for key in sorted(set(keys))]
-    assert grouping.intervals.shape == (len(grouping), len(thresholds))
-    check_grouping(grouping, samples)
+def test_groups_by_two_lengths():
+    lengths = [[3, 25, 12, 25, 11], np.array([3, 25, 12, 25, 11], np.uint8)]
+    grouping = sab.Grouping.by_thresholds((lengths[0], [10, 20]), (lengths[1], [11.5]))
+    assert [indices.tolist() for indices in grouping] == [[0], [4], [2], [1, 3]]
+    assert grouping.intervals.tolist() == [[0, 0], [1, 0], [1, 1], [2, 1]]
+    check_grouping(grouping, 5)
 
 
 def test_given_groups():

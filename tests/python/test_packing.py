@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sab
 
@@ -23,72 +22,6 @@ def rows(sampler):
         )
         starts = np.zeros(batch.count, np.int64) if batch.starts is None else batch.starts
         yield list(zip(batch.indices.tolist(), starts.tolist(), lengths.tolist()))
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(st.integers(0, 400), min_size=1, max_size=120),
-    st.integers(1, 300),
-    st.sampled_from(METHODS),
-    st.integers(0, 4),
-    st.integers(1, 9),
-    st.integers(1, 5),
-)
-def test_every_token_once_over_all_ranks(sizes, capacity, method, most, window, world_size):
-    seen = [np.zeros(size, int) for size in sizes]
-    times = np.zeros(len(sizes), int)
-    steps = set()
-    for rank in range(world_size):
-        sampler = sab.PackedSampler(
-            sizes,
-            capacity,
-            method=method,
-            max_sequences=most,
-            split=True,
-            window=window if method == "shuffled" else 0,
-            seed=3,
-            rank=rank,
-            world_size=world_size,
-        )
-        steps.add(len(sampler))
-        bins = list(rows(sampler))
-        assert len(bins) == len(sampler)
-        for sequences in bins:
-            assert sum(length for *_, length in sequences) <= capacity and (
-                most == 0 or len(sequences) <= most
-            )
-            for index, start, length in sequences:
-                seen[index][start : start + length] += 1
-                times[index] += 1
-    assert len(steps) == 1 and all((each == 1).all() for each in seen)
-    assert times.tolist() == [max(1, -(-size // capacity)) for size in sizes]
-    info = sampler.info
-    assert (
-        info.sequences == times.sum() and info.total == sum(sizes) and info.lower_bound <= info.bins
-    )
-    assert info.split == sum(size > capacity for size in sizes) and info.fill == pytest.approx(
-        info.total / (info.bins * capacity)
-    )
-
-
-def best_fit_decreasing(sizes, capacity):
-    rooms = []
-    for size in sorted(sizes, reverse=True):
-        fits = [i for i, room in enumerate(rooms) if room >= size]
-        if fits:
-            rooms[min(fits, key=rooms.__getitem__)] -= size
-        else:
-            rooms.append(capacity - size)
-    return sorted(rooms)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=100), st.integers(60, 130))
-def test_best_fit_is_the_textbook_s(sizes, capacity):
-    sampler = sab.PackedSampler(sizes, capacity, method="best_fit")
-    assert sorted(capacity - batch.total for batch in sampler.batches()) == best_fit_decreasing(
-        sizes, capacity
-    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -163,23 +96,6 @@ def test_errors_and_skipped():
     )
 
 
-def test_concat_gives_every_token_once_and_full_rows():
-    sizes = np.random.default_rng(1).integers(0, 90, 300)
-    sampler = sab.PackedSampler(sizes, 64, method="concat", seed=4)
-    orders = []
-    for _ in range(2):
-        seen = [np.zeros(size, int) for size in sizes]
-        bins = list(rows(sampler))
-        assert len(bins) == len(sampler) == -(-sizes.sum() // 64)
-        for sequences in bins:
-            for index, start, length in sequences:
-                seen[index][start : start + length] += 1
-        assert all((each == 1).all() for each in seen)
-        assert sum(sum(length for *_, length in each) == 64 for each in bins) >= len(bins) - 1
-        orders.append(bins)
-    assert orders[0] != orders[1] and sampler.info.fill > 0.99
-
-
 def images_and_tokens(count=1500, seed=0):
     random = np.random.default_rng(seed)
     images = random.integers(0, 12, count)
@@ -216,43 +132,6 @@ def test_columns_of_any_source_give_the_same_rows(same):
     one = sab.PackedSampler({"tokens": sizes["tokens"]}, {"tokens": 1500})
     plain = sab.PackedSampler(sizes["tokens"], 1500)
     assert [batch.tolist() for batch in one] == [batch.tolist() for batch in plain]
-
-
-@pytest.mark.parametrize("given", [{}, {"method": "concat"}])
-def test_a_state_of_rows_resumes_on_other_ranks(given):
-    sizes = images_and_tokens()
-    capacity = CAPACITY
-    if given:
-        sizes, capacity = sizes["tokens"], 1500
-
-    def make(rank, world_size):
-        return sab.PackedSampler(sizes, capacity, seed=7, rank=rank, world_size=world_size, **given)
-
-    samplers = [make(rank, 3) for rank in range(3)]
-    for sampler in samplers:
-        sampler.set_epoch(4)
-    taken = []
-    for sampler in samplers:
-        walk = iter(sampler)
-        taken += [next(walk).tolist() for _ in range(5)]
-    state = pickle.loads(pickle.dumps(samplers[0].state_dict()))
-    assert len(state["state"]) < 500  # holds no rows
-    for rank in range(2):
-        sampler = make(rank, 2)
-        sampler.load_state_dict(state)
-        rest = list(sampler)
-        assert sampler.epoch == 4 and sampler[len(sampler) - 1].tolist() == rest[-1].tolist()
-        taken += [batch.tolist() for batch in rest]
-    counts = np.bincount(sum(taken, []), minlength=1500)
-    if not given:
-        assert (counts == 1).all()
-    else:  # a sample that was cut is in several rows
-        assert counts.min() >= 1
-    whole = make(0, 1)
-    whole.set_epoch(4)
-    rows = {tuple(sorted(batch.tolist())) for batch in whole}
-    # those of the last step may be split between ranks
-    assert sum(tuple(sorted(batch)) in rows for batch in taken) >= len(rows) - 5
 
 
 def test_rows_follow_window_tries_max_sequences_and_balance():
@@ -339,34 +218,6 @@ def test_nine_columns_and_states_of_other_columns_are_refused():
     for other, capacity in ((swapped, CAPACITY), (sizes["tokens"], 1500)):
         with pytest.raises(sab.MismatchError):
             sab.PackedSampler(other, capacity).load_state_dict(state)
-
-
-def costs_of_steps(sizes, world_size, **options):
-    """The squared lengths of each rank in each step of a walk."""
-    samplers = [
-        sab.PackedSampler(sizes, 256, rank=rank, world_size=world_size, **options)
-        for rank in range(world_size)
-    ]
-    each = [[np.square(np.diff(b.cu_seqlens)).sum() for b in one.batches()] for one in samplers]
-    return np.array(each).T
-
-
-@pytest.mark.parametrize("world_size", [1, 3, 8])
-def test_the_report_is_what_walking_all_ranks_finds(world_size):
-    sizes = np.random.default_rng(5).integers(1, 200, 3000)
-    sampler = sab.PackedSampler(sizes, 256, world_size=world_size, last_step="drop")
-    report, info = sampler.report(), sampler.info
-    costs = costs_of_steps(sizes, world_size, last_step="drop")
-    imbalance = costs.max(axis=1) / costs.mean(axis=1)
-    assert report.steps == len(sampler) == len(costs)
-    assert report.rank_imbalance == pytest.approx(imbalance.mean())
-    assert report.largest_rank_imbalance == pytest.approx(imbalance.max())
-    assert report.micro_batch_imbalance == pytest.approx(report.rank_imbalance)
-    assert report.time == pytest.approx(costs.max(axis=1).sum())
-    assert report.least_time == pytest.approx(costs.mean(axis=1).sum())
-    assert (report.samples, report.bins, report.fill) == (info.samples, info.bins, info.fill)
-    assert report.lower_bound <= report.bins == len(sab.PackedSampler(sizes, 256))
-    assert report.bins - report.steps * world_size < world_size
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,5 +1,4 @@
-"""The Python package: properties of plans and samplers over random inputs, state, inputs and
-errors."""
+"""The Python package: batches, passes, states, inputs and errors."""
 
 import copy
 import doctest
@@ -13,33 +12,12 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sab
-
-sizes_lists = st.lists(st.integers(0, 60), min_size=1, max_size=120)
-seeds = st.integers(0, 2**64 - 1)
-worlds = st.integers(1, 16)
 
 
 def walk(sampler):
     return [batch.tolist() for batch in sampler]
-
-
-def all_ranks(plan, world_size, **options):
-    return [
-        sab.BucketSampler(plan, rank=rank, world_size=world_size, **options)
-        for rank in range(world_size)
-    ]
-
-
-def expect_refusal(plan, world_size, micro_batches=1):
-    """Of ranks whose steps are all dropped. Whether they are."""
-    is_empty = len(sab.BucketSampler(plan)) < world_size * micro_batches
-    if is_empty:
-        with pytest.raises(ValueError, match="last_step = 'drop': must leave a step"):
-            all_ranks(plan, world_size, micro_batches=micro_batches, last_step="drop")
-    return is_empty
 
 
 def flat(batches):
@@ -49,74 +27,18 @@ def flat(batches):
 # Contracts
 
 
-@given(sizes_lists, worlds, seeds, st.integers(0, 5))
-@settings(max_examples=20, deadline=None)
-def test_coverage_and_equal_steps(sizes, world_size, seed, epoch):
-    plan = sab.plan(sizes, budget=64)
-    walks = []
-    for sampler in all_ranks(plan, world_size, seed=seed):
-        sampler.set_epoch(epoch)
-        walks.append(walk(sampler))
-        assert len(walks[-1]) == len(sampler)
-    assert len({len(each) for each in walks}) == 1
-    assert sorted(flat(flat(walks))) == list(range(len(sizes)))
-
-
-@given(
-    sizes_lists,
-    st.floats(64, 400),
-    seeds,
-    st.sampled_from(["padded", "quadratic"]),
-    st.sampled_from([0, 4, 8]),
-    st.integers(1, 5),
-)
-@settings(max_examples=20, deadline=None)
-def test_no_batch_exceeds_the_budget(sizes, budget, seed, cost, length_multiple, world_size):
-    budget = budget * (64 if cost == "quadratic" else 1) + 64
+@pytest.mark.parametrize("length_multiple", [0, 8])
+@pytest.mark.parametrize("cost, power", [("padded", 1), ("quadratic", 2)])
+def test_batches_have_the_numbers_of_their_samples(cost, power, length_multiple):
+    sizes = np.random.default_rng(1).integers(0, 60, 120)
+    budget = 100**power
     plan = sab.plan(sizes, budget=budget, cost=cost, length_multiple=length_multiple)
-    array = np.array(sizes)
-    for sampler in all_ranks(plan, world_size, seed=seed):
-        for batch in sampler.batches():
-            if batch.count == 0:
-                continue
-            assert (
-                batch.total == array[batch.indices].sum()
-                and batch.longest == array[batch.indices].max()
-            )
-            length = batch.padded_length
-            assert length >= batch.longest and (
-                not length_multiple or length % length_multiple == 0
-            )
-            assert batch.padded_total == batch.count * length
-            assert batch.count * length ** (2 if cost == "quadratic" else 1) <= budget
-
-
-@given(sizes_lists, worlds, worlds, seeds, st.data())
-@settings(max_examples=20, deadline=None)
-def test_resume_on_any_number_of_ranks(sizes, before, after, seed, data):
-    plan = sab.plan(sizes, budget=90)
-    old = all_ranks(plan, before, seed=seed)
-    stop = data.draw(st.integers(0, len(old[0])))
-    taken, states = [], []
-    for sampler in old:
-        sampler.set_epoch(3)
-        passing = iter(sampler)
-        taken += [next(passing).tolist() for _ in range(stop)]
-        states.append(sampler.state_dict())
-    assert all(state["state"] == states[0]["state"] for state in states), (
-        "all ranks save the same bytes"
-    )
-    new = all_ranks(plan, after, seed=seed)
-    lengths = []
-    for sampler in new:
-        sampler.load_state_dict(states[0])
-        if before == after:
-            assert sampler.state_dict() == states[0], "save(load(state)) is the state"
-        rest = walk(sampler)
-        lengths.append(len(rest))
-        taken += rest
-    assert len(set(lengths)) == 1
-    assert sorted(flat(taken)) == list(range(len(sizes)))
+    for batch in sab.BucketSampler(plan, seed=3, rank=1, world_size=2).batches():
+        own, length = sizes[batch.indices], batch.padded_length
+        assert (batch.total, batch.longest) == (own.sum(), own.max())
+        assert length >= batch.longest and (not length_multiple or length % length_multiple == 0)
+        assert batch.padded_total == batch.count * length
+        assert batch.count * length**power <= budget
 
 
 def test_resume_at_every_step_equals_uninterrupted():
@@ -133,88 +55,9 @@ def test_resume_at_every_step_equals_uninterrupted():
         assert head + rest == whole
 
 
-@given(sizes_lists, st.integers(2, 9), seeds, st.sampled_from(["split", "drop", "wrap"]))
-@settings(max_examples=20, deadline=None)
-def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
-    plan = sab.plan(sizes, budget=80)
-    if last_step == "drop" and expect_refusal(plan, world_size):
-        return
-    walks = [
-        [(batch, sampler.step()) for batch in sampler.batches()]
-        for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step)
-    ]
-    for ranks in zip(*walks):
-        batches = [batch for batch, _ in ranks]
-        whole = sab.Step(1, sum(b.count for b in batches), sum(b.total for b in batches))
-        assert {step for _, step in ranks} == {whole}
-
-
-@given(
-    sizes_lists,
-    st.integers(1, 5),
-    st.integers(1, 4),
-    seeds,
-    st.sampled_from(["split", "drop", "wrap"]),
-)
-@settings(max_examples=15, deadline=None)
-def test_the_weights_of_micro_batches_sum_to_one(sizes, world_size, micro_batches, seed, last_step):
-    plan = sab.plan(sizes, budget=80)
-    if last_step == "drop" and expect_refusal(plan, world_size, micro_batches):
-        return
-    options = {"seed": seed, "last_step": last_step, "micro_batches": micro_batches}
-    ranks = all_ranks(plan, world_size, **options)
-    weights, numbers = {}, {}
-    for sampler in ranks:
-        for position, batch in enumerate(sampler.batches()):
-            assert (batch.step, batch.micro_batch) == divmod(position, micro_batches)
-            step = sampler.step()
-            assert step == sampler.step(position)
-            assert step.micro_batches == micro_batches or (
-                last_step == "split" and batch.step == (len(sampler) - 1) // micro_batches
-            )
-            numbers.setdefault(batch.step, set()).add(step.micro_batches)
-            weights.setdefault(batch.step, []).append(batch.count / step.samples)
-    assert all(sum(each) == pytest.approx(1) for each in weights.values())
-    assert all(
-        len(weights[step]) == world_size * number
-        for step, every in numbers.items()
-        for number in every
-    )
-    if last_step == "split":
-        assert sorted(
-            flat(flat([walk(sampler) for sampler in all_ranks(plan, world_size, **options)]))
-        ) == list(range(len(sizes)))
-
-
-def test_micro_batches_resume_inside_a_step_on_any_number_of_ranks():
-    sizes = np.random.default_rng(1).integers(1, 90, 1000)
-    plan = sab.plan(sizes, budget=300)
-    taken, state, steps = [], None, []
-    for world_size, micro_batches, count in ((3, 2, 5), (2, 3, 7), (1, 4, 10**9)):
-        samplers = all_ranks(plan, world_size, seed=9, micro_batches=micro_batches)
-        for sampler in samplers:
-            if state is not None:
-                sampler.load_state_dict(state)
-            batches = list(itertools.islice(sampler.batches(), count))
-            taken += [batch.indices.tolist() for batch in batches]
-        if steps:  # the step that was under way has ended
-            assert (batches[0].step, batches[0].micro_batch) == (steps[-1] + 1, 0)
-        steps += [batch.step for batch in batches]
-        state = samplers[0].state_dict()
-    assert sorted(flat(taken)) == list(range(1000))
-    assert sorted(set(steps)) == list(range(steps[-1] + 1))
-
-
-def test_last_step_policies():
-    plan = sab.plan([5] * 10, budget=10, boundaries=[5, 6])  # 5 batches of 2
-    for last_step, steps, samples in (("split", 2, 10), ("drop", 1, 8), ("wrap", 2, 16)):
-        walks = [walk(sampler) for sampler in all_ranks(plan, 4, last_step=last_step)]
-        assert [len(each) for each in walks] == [steps] * 4
-        assert len(flat(flat(walks))) == samples
-
-
 def test_fewer_samples_than_ranks_gives_empty_batches():
-    walks = [walk(sampler) for sampler in all_ranks(sab.plan([1, 1], budget=4), 5)]
+    plan = sab.plan([1, 1], budget=4)
+    walks = [walk(sab.BucketSampler(plan, rank=rank, world_size=5)) for rank in range(5)]
     assert [len(each) for each in walks] == [1] * 5
     assert sorted(flat(flat(walks))) == [0, 1]
 
@@ -416,37 +259,7 @@ def test_pickle_of_plan_and_samplers():
         assert walk(copy) == walk(sampler)
 
 
-def test_sequential_sampler_is_sorted():
-    sizes = np.random.default_rng(3).integers(1, 50, 300)
-    lengths = sizes[flat(walk(sab.SequentialSampler(sab.plan(sizes, budget=200))))]
-    assert (np.diff(lengths) >= 0).all() and len(lengths) == 300
-
-
 # Size-aware
-
-
-@pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
-@given(st.lists(st.integers(0, 30), max_size=60), st.integers(0, 40))
-@settings(max_examples=20, deadline=None)
-def test_size_aware_follows_the_greedy_rule(sizes, maximum):
-    expected, batch = [], []
-    for index, size in enumerate(sizes):
-        if size > maximum:
-            continue
-        if batch and sum(sizes[i] for i in batch) + size > maximum:
-            expected.append(batch)
-            batch = []
-        batch.append(index)
-    expected += [batch] if batch else []
-    stream = sab.BionemoSizeAwareStream(range(len(sizes)), sizes, budget=maximum)
-    assert walk(stream) == expected == walk(stream)
-    if sizes and not expected:
-        with pytest.raises(ValueError, match=f"^budget = {maximum}: must leave a batch"):
-            sab.OrderedSampler(None, sizes, budget=maximum)
-        return
-    sampler = sab.OrderedSampler(None, np.array(sizes, np.int64), budget=maximum)
-    assert walk(sampler) == expected and len(sampler) == len(expected)
-    assert sampler.skipped_count == sum(size > maximum for size in sizes)
 
 
 def test_size_aware_warns_of_skipped_samples():
@@ -495,17 +308,6 @@ def test_report_is_true():
     assert report.shapes == len({(len(batch), sizes[batch].max()) for batch in batches})
     assert report.lower_bound == -(-int(sizes.sum()) // 4096)
     assert "padding" in str(report) and len(report.buckets) == len(plan.buckets)
-
-
-def test_max_shapes():
-    sizes = np.random.default_rng(5).integers(1, 300, 5000)
-    paddings = []
-    for shapes in (2, 3, 5, 10, 20):
-        plan = sab.plan(sizes, budget=4096, max_shapes=shapes)
-        seen = {(batch.count, batch.padded_length) for batch in sab.BucketSampler(plan).batches()}
-        assert len(seen) <= shapes
-        paddings.append(plan.report().padding)
-    assert paddings == sorted(paddings, reverse=True)
 
 
 def test_oversize_policies():

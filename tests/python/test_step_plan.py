@@ -10,7 +10,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import sab
 
@@ -55,35 +54,6 @@ def test_golden_vectors(lines):
     assert [plan.micro_batches] == expected["plan"]
     assert plan.indices.tolist() == expected["indices"]
     assert plan.offsets.tolist() == expected["offsets"]
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(st.integers(0, 500), min_size=1, max_size=80),
-    st.integers(1, 9),
-    st.integers(500, 2000),
-    st.sampled_from(["row", "padded"]),
-    st.booleans(),
-)
-def test_every_sample_is_in_one_micro_batch_under_the_budget(
-    lengths, world_size, budget, layout, is_grouped
-):
-    groups = [index // 3 for index in range(len(lengths))] if is_grouped else None
-    plan = sab.plan_step(
-        lengths, world_size=world_size, budget=budget, layout=layout, groups=groups
-    )
-    ranks = [plan.rank(rank) for rank in range(world_size)]
-    assert {len(micro_batches) for micro_batches in ranks} == {plan.micro_batches}
-    every = [batch.tolist() for micro_batches in ranks for batch in micro_batches]
-    assert sorted(index for batch in every for index in batch) == list(range(len(lengths)))
-    for batch in every:
-        own = [lengths[index] for index in batch]
-        assert (sum(own) if layout == "row" else len(own) * max(own, default=0)) <= budget
-    assert not is_grouped or all(
-        len({rank for rank in range(world_size) if group in np.concatenate(ranks[rank]) // 3}) == 1
-        for group in set(groups)
-    )
-    assert plan.rank_imbalance >= plan.least_rank_imbalance * (1 - 1e-12)
 
 
 def test_arrays_and_measures():

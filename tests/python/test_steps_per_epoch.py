@@ -64,14 +64,6 @@ def test_fields_count_steps_of_the_epoch() -> None:
     assert (block.epoch, len(block.offsets)) == (0, 22)
 
 
-def test_a_pass_that_is_broken_off_is_repeated() -> None:
-    sampler = bucket(steps_per_epoch=7)
-    epochs_of(sampler, 1)
-    first = [batch.tolist() for batch in itertools.islice(sampler, 3)]
-    assert [batch.tolist() for batch in sampler][:3] == first
-    assert sampler.epoch == 1
-
-
 @pytest.mark.parametrize("given", [0, 3, 30, 50])
 def test_states_go_on(given: int) -> None:
     sampler = bucket(steps_per_epoch=50)
@@ -85,24 +77,6 @@ def test_states_go_on(given: int) -> None:
         assert epochs_of(resumed, 3)[: 150 - given] == expected[given:][: 150 - given]
     copy = pickle.loads(pickle.dumps(sampler))
     assert copy.state_dict() == sampler.state_dict() and len(copy) == 50
-
-
-def test_states_of_other_steps() -> None:
-    sampler = bucket(steps_per_epoch=20)
-    walk = sampler.batches()
-    for _ in range(5):
-        next(walk)
-    more = bucket(steps_per_epoch=30)
-    more.load_state_dict(sampler.state_dict())
-    assert len(more) == 30 and len(list(more)) == 25
-    fewer = bucket(steps_per_epoch=3)
-    fewer.load_state_dict(sampler.state_dict())
-    assert list(fewer) == []
-    assert epochs_of(fewer, 1) == epochs_of(bucket(steps_per_epoch=8), 1)[5:8]
-    with pytest.raises(sab.MismatchError, match="was saved with steps_per_epoch"):
-        bucket().load_state_dict(sampler.state_dict())
-    with pytest.raises(sab.MismatchError, match="without steps_per_epoch"):
-        sampler.load_state_dict(bucket().state_dict())
 
 
 def test_wrong_numbers_are_refused() -> None:

@@ -33,22 +33,6 @@ end
     @test thrown(() -> SAB.locate(counted, [1], [])) isa ArgumentError
 end
 
-@testset "places of several columns are those of the samplers" begin
-    numbers = [1 + 7919i % 90 for i in 1:1000]
-    pairs = (source = numbers, target = reverse(numbers))
-    histogram = Histogram()
-    within = SAB.number!(histogram, pairs)
-    @test SAB.columns(histogram) == [:source, :target]
-    counted, plan = Plan(histogram; budget = (source = 300, target = 500)), Plan(pairs; budget = (source = 300, target = 500))
-    sizes = permutedims([numbers reverse(numbers)])
-    places = SAB.locate(counted, sizes, within)
-    for (position, batch) in enumerate(BucketSampler(plan)), (slot, index) in enumerate(batch.indices)
-        @test (places.batches[index], places.slots[index]) == (position - 1, slot)
-    end
-    @test thrown(() -> SAB.locate(counted, numbers, within)) isa ArgumentError
-    @test status(() -> SAB.locate(plan, sizes, within)) == Raw.SAB_E_UNSUPPORTED
-end
-
 @testset "packings and their places are those of the sampler" begin
     numbers = [1 + 7919i % 90 for i in 1:1000]
     histogram = Histogram()

@@ -43,11 +43,14 @@ function every_sampler()
     sizes = made_sizes(300, 50)
     plan = SAB.Plan(sizes; budget = 256)
     bounded = SAB.Plan(sizes; boundaries = [0, 20, 51], batch_size = 4)
-    return [
-        SAB.BucketSampler(plan), SAB.SequentialSampler(plan), SAB.OrderedSampler(sizes, 100), SAB.BionemoSizeAwareStream((epoch, position) -> position < 9 ? (position, 1.0) : nothing, 2),
-        SAB.BionemoSampler(bounded), SAB.PackedSampler(sizes, 64), SAB.BalancedSampler(sizes; samples = 20), SAB.ShardedSampler(sizes, bytes -> [bytes]; rank = 0, world_size = 1, budget = 256),
-        SAB.BaguaSampler(sizes), SAB.BaguaBatchSampler(sizes; budget = 200)
-    ]
+    made = (
+        OrderedSampler = () -> SAB.OrderedSampler(sizes, 100), BionemoSampler = () -> SAB.BionemoSampler(bounded), PackedSampler = () -> SAB.PackedSampler(sizes, 64),
+        BionemoSizeAwareStream = () -> SAB.BionemoSizeAwareStream((epoch, position) -> position < 9 ? (position, 1.0) : nothing, 2),
+        BalancedSampler = () -> SAB.BalancedSampler(sizes; samples = 20), ShardedSampler = () -> SAB.ShardedSampler(sizes, bytes -> [bytes]; rank = 0, world_size = 1, budget = 256),
+        BaguaSampler = () -> SAB.BaguaSampler(sizes), BaguaBatchSampler = () -> SAB.BaguaBatchSampler(sizes; budget = 200)
+    )
+    kinds = filter(name -> getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :CostliestSampler)), own_names())
+    return [get(made, name, () -> getfield(SAB, name)(plan))() for name in kinds] # the others are of a plan
 end
 function every_stream()
     numbers() = SAB.array_stream(1:20)
@@ -62,7 +65,7 @@ end
 
 @testset "IteratorSize agrees with length" begin
     samplers, streams = every_sampler(), every_stream()
-    @test Set(SAB.name_of.(typeof.(samplers))) == Set(name for name in own_names() if getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :CostliestSampler)))
+    @test length(samplers) >= 10
     for iterator in [samplers; streams]
         @test Base.IteratorSize(iterator) === Base.SizeUnknown()
         @test !applicable(length, iterator)

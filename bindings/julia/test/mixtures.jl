@@ -12,17 +12,6 @@ function counted(batches, count)
     return seen
 end
 
-@testset "epochs have the counts of the mixture" begin
-    mixture = mixed()
-    @test length(mixture) == 841 && mixture[301] == of_modulus(1, 60)[1] && mixture[end] == of_modulus(41, 25)[end]
-    plan = Plan(mixture; budget = 500)
-    @test SAB.info(plan).samples == 300 + 250 + 123
-    for sampler in (BucketSampler(plan), PackedSampler(mixture, 500)), epoch in 0:2
-        @test counted(sampler, 841) == SAB.counts(mixture; epoch = epoch)
-    end
-    @test sprint(show, mixture) == "Mixture(841 samples of 3 sources)"
-end
-
 @testset "sources and places are those of the data sets" begin
     mixture = mixed()
     @test [each.name for each in SAB.sources(mixture)] == [:wiki, :code, :web]
@@ -63,31 +52,6 @@ end
     @test thrown(() -> SAB.report(sampler, mixture; progress = (done, total) -> error("mine"))).msg == "mine"
     @test status(() -> SAB.report(BucketSampler(Plan([1, 2]; budget = 9)), mixture)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.report(sampler, Mixture([1, 2]; sources = [0, 1]))) == Raw.SAB_E_ARGUMENT
-end
-
-@testset "separate batches have the id of their source" begin
-    mixture = mixed()
-    ids = [SAB.source(mixture, index)[1] === :code ? 8 : 3 for index in 1:length(mixture)]
-    for batch in BucketSampler(Plan(mixture; budget = 500, separate_by = ids))
-        @test all(==(batch.id), ids[batch.indices])
-    end
-    @test all(batch -> batch.id == 0, BucketSampler(Plan(mixture; budget = 500)))
-end
-
-@testset "states go on with other ranks, and not with other repeats" begin
-    mixture, state = mixed(), UInt8[]
-    make(mixture, rank, world_size) = BucketSampler(Plan(mixture; budget = 500); rank = rank, world_size = world_size, epoch = 1)
-    seen = zeros(Int, length(mixture))
-    for rank in 0:1
-        sampler = make(mixture, rank, 2)
-        seen .+= counted([next_batch!(sampler) for _ in 1:3], length(mixture))
-        state = SAB.state(sampler)
-    end
-    for rank in 0:2
-        seen .+= counted(restore!(make(mixture, rank, 3), state), length(mixture))
-    end
-    @test seen == SAB.counts(mixture; epoch = 1)
-    @test status(() -> restore!(make(Mixture(three(); repeat = 2), 0, 2), state)) == Raw.SAB_E_MISMATCH
 end
 
 @testset "bad mixtures are refused" begin

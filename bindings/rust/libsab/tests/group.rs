@@ -4,52 +4,6 @@ use std::ops::ControlFlow;
 use std::panic::catch_unwind;
 
 use libsab::{find_thresholds, Cost, Error, Grouping, Sizes, ThresholdsMethod, ThresholdsOptions};
-use proptest::collection::vec;
-use proptest::prelude::*;
-
-proptest! {
-    #[test]
-    fn exact_thresholds_are_never_worse_than_randomised_ones(lengths in vec(1u32..50, 2..80), k in 1u64..6, seed: u64) {
-        let mut distinct = lengths.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        prop_assume!(distinct.len() > 1);
-        let k = k.min(distinct.len() as u64 - 1);
-        let sizes = Sizes::borrowed(&lengths).unwrap();
-        for cost in [Cost::padded(&[1.0]), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
-            let find = |method| {
-                let options = ThresholdsOptions::new().method(method).cost(cost.clone());
-                let is_random = method == ThresholdsMethod::Randomised;
-                let options = if is_random { options.num_trials(10).tolerate(30).seed(seed) } else { options };
-                find_thresholds(&sizes, k, &options).unwrap()
-            };
-            let random = find(ThresholdsMethod::Randomised);
-            prop_assert_eq!(random.even + random.repeated + random.not_tolerated + random.extreme + random.narrow, 10);
-            prop_assert!(find(ThresholdsMethod::LeastTotal).total <= random.total);
-            prop_assert!(find(ThresholdsMethod::LeastLargest).largest <= random.largest);
-        }
-    }
-
-    #[test]
-    fn a_grouping_goes_there_and_back(lengths in vec(0u16..40, 0..60), first in 0u16..20, second in 20u16..40) {
-        let sizes = Sizes::borrowed(&lengths).unwrap();
-        let thresholds = [f64::from(first), f64::from(second)];
-        let grouping = Grouping::by_thresholds(&[(&sizes, &thresholds), (&sizes, &[10.0])]).unwrap();
-        let interval = |i: i64| thresholds.iter().filter(|&&each| f64::from(lengths[i as usize]) > each).count() as i64;
-        for (number, group) in grouping.groups().enumerate() {
-            prop_assert!(!group.is_empty());
-            for &i in group {
-                prop_assert_eq!(grouping.group_of()[i as usize], number as i64);
-                prop_assert_eq!(grouping.intervals(number).unwrap(), [interval(i), i64::from(lengths[i as usize] > 10)]);
-            }
-        }
-        for (place, &i) in grouping.permutation().iter().enumerate() {
-            prop_assert_eq!(grouping.inverse()[i as usize], place as i64);
-        }
-        prop_assert_eq!(*grouping.offsets().last().unwrap(), lengths.len() as i64);
-        prop_assert!(grouping.intervals(grouping.groups().len()).is_none());
-    }
-}
 
 #[test]
 fn a_search_of_no_tolerance_ends_at_the_first_step_that_does_not_help() {
@@ -101,12 +55,31 @@ fn closures_price_groups_and_may_fail() {
         find_thresholds(&sizes, 2, &ThresholdsOptions::new().cost(cost))
     };
     assert_eq!(*catch_unwind(panicking).unwrap_err().downcast::<&str>().unwrap(), "no price");
+    let least = ThresholdsOptions::new().method(ThresholdsMethod::LeastLargest);
+    let found = find_thresholds(&sizes, 1, &least).unwrap();
+    assert_eq!((found.thresholds, found.largest), (vec![3.0], 10.0)); // 1, 2, 3; 4, 5
     let stopped = ThresholdsOptions::new().progress(|_, _| ControlFlow::Break(()));
     assert!(matches!(find_thresholds(&sizes, 2, &stopped), Err(Error::Cancelled)));
     assert!(matches!(
         find_thresholds(&sizes, u64::MAX, &ThresholdsOptions::new()),
         Err(Error::Argument(_))
     ));
+}
+
+#[test]
+fn groups_by_two_lengths() {
+    let sizes = Sizes::borrowed(&[3, 25, 12, 25, 11]).unwrap();
+    let grouping = Grouping::by_thresholds(&[(&sizes, &[10.0, 20.0]), (&sizes, &[11.5])]).unwrap();
+    let groups: Vec<_> = grouping.groups().collect();
+    assert_eq!(groups, [&[0][..], &[4], &[2], &[1, 3]]);
+    assert_eq!(grouping.group_of(), [0, 3, 2, 3, 1]);
+    assert_eq!(grouping.intervals(2), Some(&[1, 1][..]));
+    assert_eq!(
+        (grouping.permutation(), grouping.offsets()),
+        (&[0, 4, 2, 1, 3][..], &[0, 1, 2, 3, 5][..])
+    );
+    assert_eq!(grouping.inverse(), [0, 3, 2, 4, 1]);
+    assert!(grouping.intervals(4).is_none());
 }
 
 #[test]

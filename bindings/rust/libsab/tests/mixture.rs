@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 
 use libsab::{
-    Error, Mixture, MixtureOptions, MixtureUnit, PackedOptions, Plan, PlanOptions, Sampler,
-    SamplerOptions, Sizes,
+    Error, Mixture, MixtureOptions, MixtureUnit, Plan, PlanOptions, Sampler, SamplerOptions, Sizes,
 };
 
 #[macro_use]
@@ -21,28 +20,6 @@ fn mixture_with(options: &MixtureOptions) -> Result<Mixture<'static>, Error> {
 
 fn mixture() -> Mixture<'static> {
     mixture_with(&MixtureOptions::new().repeats([1.0, 0.5, 3.0])).unwrap()
-}
-
-#[test]
-fn epochs_have_the_counts_of_the_mixture() {
-    let mixture = mixture();
-    let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();
-    assert_eq!((mixture.len(), plan.info().samples), (841, 300 + 250 + 123));
-    let options = SamplerOptions::new();
-    let mut padded = Sampler::bucket(&plan, &options).unwrap();
-    let mut packed =
-        Sampler::packed(&mixture, &PackedOptions::new().capacity(500), &options).unwrap();
-    for epoch in 0..3 {
-        let mut seen = [vec![0; mixture.len()], vec![0; mixture.len()]];
-        for batch in &mut padded {
-            batch.unwrap().indices.iter().for_each(|&index| seen[0][index as usize] += 1);
-        }
-        for batch in &mut packed {
-            batch.unwrap().indices.iter().for_each(|&index| seen[1][index as usize] += 1);
-        }
-        let counts = mixture.counts(epoch).unwrap();
-        assert_eq!((&seen[0], &seen[1]), (&counts, &counts));
-    }
 }
 
 #[test]
@@ -122,51 +99,6 @@ fn reports_have_each_source() {
     let plain = Plan::new(&sizes_of(9, 4), &PlanOptions::new().batch_size(2)).unwrap();
     let mut sampler = Sampler::sequential(&plain, &SamplerOptions::new()).unwrap();
     assert_refused!(sampler.report_sources(&mixture), Argument, "its sizes are no mixture");
-}
-
-#[test]
-fn separate_batches_have_the_id_of_their_source() {
-    let mixture = mixture();
-    let ids: Vec<i64> =
-        (0..mixture.len()).map(|index| mixture.source(index).unwrap().0 as i64).collect();
-    let plan =
-        Plan::new(&mixture, &PlanOptions::new().budget(500.0).separate_by(ids.clone())).unwrap();
-    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
-    for batch in &mut sampler {
-        let batch = batch.unwrap();
-        assert!(batch.indices.iter().all(|&index| ids[index as usize] == batch.id));
-    }
-}
-
-#[test]
-fn states_go_on_with_other_ranks_and_not_with_other_repeats() {
-    let mixture = mixture();
-    let make = |mixture: &Mixture<'_>, rank, world_size| {
-        let plan = Plan::new(mixture, &PlanOptions::new().budget(500.0)).unwrap();
-        let options = SamplerOptions::new().rank(rank).world_size(world_size).epoch(1);
-        Sampler::bucket(&plan, &options).unwrap()
-    };
-    let mut seen = vec![0; mixture.len()];
-    let mut state = Vec::new();
-    for rank in 0..2 {
-        let mut sampler = make(&mixture, rank, 2);
-        for _ in 0..3 {
-            let batch = sampler.next_batch().unwrap().unwrap();
-            batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
-        }
-        state = sampler.state().unwrap();
-    }
-    for rank in 0..3 {
-        let mut sampler = make(&mixture, rank, 3);
-        sampler.restore(&state).unwrap();
-        for batch in &mut sampler {
-            batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
-        }
-    }
-    assert_eq!(seen, mixture.counts(1).unwrap());
-    let other = mixture_with(&MixtureOptions::new().repeats([1.0, 0.5, 2.0])).unwrap();
-    let words = "other repeats: source web had 3 repeats in epoch 1, this sampler has 2";
-    assert_refused!(make(&other, 0, 2).restore(&state), Mismatch, words);
 }
 
 #[test]

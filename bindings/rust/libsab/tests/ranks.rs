@@ -15,7 +15,7 @@ use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BoxError, Budget, Cost, CostTerm,
-    Error, LastStep, Layout, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, Tail,
+    Error, PlanOptions, Sampler, SamplerOptions, Sizes, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -59,52 +59,6 @@ fn argument<T>(result: Result<T, Error>) -> String {
 // ---- balanced steps -----------------------------------------------------------------------------
 
 #[test]
-fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
-    let sizes = skewed();
-    for (world_size, micro_batches) in [(1, 1), (2, 3), (3, 2), (5, 1)] {
-        let options = || BalancedOptions::new().budget(1000.0).balance(Cost::quadratic());
-        let sampler = |rank| accumulating(&options(), rank, world_size, micro_batches).unwrap();
-        let report = sampler(0).report().unwrap();
-        let (mut seen, mut samples, mut told) =
-            (vec![0; sizes.len()], vec![0; report.steps as usize], vec![0; report.steps as usize]);
-        let mut costs = vec![vec![0.0; world_size as usize]; report.steps as usize];
-        for rank in 0..world_size {
-            let mut sampler = sampler(rank);
-            assert_eq!(
-                (sampler.batch_count().unwrap(), sampler.skipped_count()),
-                (report.steps * micro_batches, 0)
-            );
-            for position in 0..sampler.batch_count().unwrap() {
-                let batch = sampler.next_batch().unwrap().unwrap();
-                let whole = sampler.step().unwrap();
-                assert_eq!(
-                    (batch.step, batch.micro_batch),
-                    (position / micro_batches, position % micro_batches)
-                );
-                assert_eq!((whole.micro_batches, batch.bucket), (micro_batches, None));
-                assert_eq!(batch.layout, Layout::Row);
-                let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
-                assert_eq!(lengths.clone().sum::<f64>(), batch.total[0]);
-                assert!(batch.total[0] <= 1000.0);
-                let step = batch.step as usize;
-                costs[step][rank as usize] += lengths.map(|length| length * length).sum::<f64>();
-                samples[step] += batch.indices.len() as u64;
-                told[step] = whole.samples;
-                batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
-            }
-        }
-        assert!(seen.iter().all(|&times| times == 1));
-        assert_eq!(samples, told);
-        let time: f64 = costs.iter().map(|step| step.iter().copied().fold(0.0, f64::max)).sum();
-        assert!((report.time / time - 1.0).abs() < 1e-9 && report.least_time <= report.time);
-        assert!(
-            report.rank_imbalance >= 1.0 && report.rank_imbalance <= report.largest_rank_imbalance
-        );
-        assert_eq!((report.samples, report.skipped, report.dropped), (1500, 0, 0));
-    }
-}
-
-#[test]
 fn costs_of_all_kinds_are_even() {
     let terms = [CostTerm::new(4.0, 1, 1), CostTerm::new(1.0, 1, 2)];
     let options = || BalancedOptions::new().budget(4000.0);
@@ -122,22 +76,6 @@ fn costs_of_all_kinds_are_even() {
     }
     let report = balanced(&BalancedOptions::new().samples(64), 0, 2).unwrap().report().unwrap();
     assert_eq!((report.steps, report.fill), (1500u64.div_ceil(64), 0.0));
-}
-
-#[test]
-fn all_budgets_hold() {
-    let sizes = skewed();
-    let bytes = Budget::new(14_000.0).cost(Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]));
-    let options = BalancedOptions::new().budgets([bytes, 1500.0.into()]).fill(1.0);
-    for batch in &mut balanced(&options, 1, 3).unwrap() {
-        let batch = batch.unwrap();
-        let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
-        assert!(
-            1000.0 + lengths.map(|length| 3.0 * length + 0.01 * length * length).sum::<f64>()
-                <= 14_000.0 * (1.0 + 1e-12)
-        );
-        assert!(batch.total[0] <= 1500.0);
-    }
 }
 
 #[test]
@@ -190,39 +128,6 @@ fn closures_come_back() {
         sampler.report().unwrap()
     );
     assert_eq!(sampler.tell(), (0, 0));
-}
-
-#[test]
-fn a_state_goes_on_with_other_ranks() {
-    let mut seen = vec![0; 1500];
-    let mut state: Option<Vec<u8>> = None;
-    for (world_size, micro_batches, count) in [(2, 2, 4), (5, 1, 3), (3, 3, 6), (4, 2, usize::MAX)]
-    {
-        let mut states = Vec::new();
-        for rank in 0..world_size {
-            let options = BalancedOptions::new().budget(900.0);
-            let mut sampler = accumulating(&options, rank, world_size, micro_batches).unwrap();
-            if let Some(state) = &state {
-                sampler.restore(state).unwrap();
-            }
-            for batch in sampler.iter_mut().take(count) {
-                batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
-            }
-            states.push(sampler.state().unwrap());
-        }
-        assert!(states.iter().all(|each| *each == states[0]));
-        state = states.pop();
-    }
-    assert!(seen.iter().all(|&times| times == 1));
-    let mut sampler = accumulating(&BalancedOptions::new().budget(900.0), 0, 2, 3).unwrap();
-    sampler.seek(4).unwrap();
-    let inside = sampler.state().unwrap();
-    let mut other = balanced(&BalancedOptions::new().budget(900.0), 0, 3).unwrap();
-    let Err(Error::Mismatch(message)) = other.restore(&inside) else {
-        panic!("went on inside a step")
-    };
-    assert!(message.text().contains("inside a step"));
-    assert_eq!(other.tell(), (0, 0));
 }
 
 // ---- who is who ---------------------------------------------------------------------------------
@@ -450,42 +355,6 @@ fn closures_of_ranks_come_back() {
     assert!(message.text().contains("slot 0 of 1 does not hold"));
     assert!(argument(sampler.check_ranks(1, 1, gathers)).contains("rank = 1"));
     assert!(argument(sampler.check_ranks(0, 0, gathers)).contains("world_size = 0"));
-}
-
-#[test]
-fn ranks_that_disagree_are_named() {
-    let plan = Plan::new(
-        &Sizes::from_fn(500, |i| (1 + i % 90) as f64).unwrap(),
-        &PlanOptions::new().budget(600.0),
-    )
-    .unwrap();
-    let refused =
-        |world_size: u64, of: &(dyn Fn(u64) -> SamplerOptions<'static> + Sync), skipped: u64| {
-            let mut messages = on_all(world_size, |group, rank| {
-                let mut sampler = Sampler::bucket(&plan, &of(rank)).unwrap();
-                sampler.seek(if rank == 3 { skipped } else { 0 }).unwrap();
-                let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
-                match sampler.check_ranks(rank, world_size, all_gather) {
-                    Ok(()) => String::new(),
-                    Err(Error::Mismatch(message)) => message.to_string(),
-                    Err(other) => panic!("{other:?}"),
-                }
-            });
-            messages.dedup();
-            assert_eq!(messages.len(), 1, "all ranks say the same");
-            messages.remove(0)
-        };
-    let odd = |odd: fn() -> SamplerOptions<'static>| {
-        move |rank| if rank == 2 { odd() } else { on(rank, 4) }
-    };
-    assert_eq!(refused(4, &|rank| on(rank, 4), 0), "");
-    assert!(refused(4, &odd(|| on(2, 4).seed(8)), 0).contains("rank 2 has seed 8, the others 11"));
-    assert!(refused(4, &odd(|| on(2, 4).epoch(5)), 0).contains("rank 2 has epoch 5, the others 0"));
-    assert!(refused(4, &odd(|| on(2, 4).last_step(LastStep::Drop)), 0)
-        .contains("rank 2 has last_step 1"));
-    assert!(refused(4, &odd(|| on(1, 4)), 0).contains("ranks 1 and 2 were both made with rank 1"));
-    assert!(refused(4, &|rank| on(rank, 4), 2).contains("rank 3 has position 2, the others 0"));
-    assert!(refused(3, &|rank| on(rank, 4), 0).contains("world size 4, but there are 3 ranks"));
 }
 
 // ---- ranks at a store ---------------------------------------------------------------------------

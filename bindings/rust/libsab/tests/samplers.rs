@@ -5,7 +5,7 @@
 mod common;
 
 use libsab::{
-    Cost, Error, Mixture, MixtureOptions, PackMethod, PackedOptions, Plan, PlanOptions, Sampler,
+    Cost, Error, Mixture, MixtureOptions, PackedOptions, Plan, PlanOptions, Sampler,
     SamplerOptions, Sizes,
 };
 
@@ -116,23 +116,6 @@ fn a_second_loop_is_the_next_epoch_or_the_same_one_from_its_start() {
 }
 
 #[test]
-fn weights_have_the_mean_1() {
-    let mut batches = Vec::new();
-    for rank in 0..3 {
-        let mut sampler = bucket(&SamplerOptions::new().rank(rank).world_size(3));
-        batches.extend(sampler.iter_mut().map(Result::unwrap));
-    }
-    let mean = |number: &dyn Fn(&libsab::Batch) -> f64| {
-        batches.iter().map(number).sum::<f64>() / batches.len() as f64
-    };
-    let samples = mean(&|batch| batch.indices.len() as f64);
-    assert!((mean(&|batch| batch.sample_weight) - 1.0).abs() < 1e-9);
-    assert!((mean(&|batch| batch.token_weight[0]) - 1.0).abs() < 1e-9);
-    let first = &batches[0];
-    assert!((first.sample_weight - first.indices.len() as f64 / samples).abs() < 1e-9);
-}
-
-#[test]
 fn blocks_are_the_batches() {
     let mut sampler = bucket(&SamplerOptions::new());
     let mut other = bucket(&SamplerOptions::new());
@@ -166,20 +149,6 @@ fn blocks_are_the_batches() {
             assert_eq!(ends, batch.cu_seqlens.unwrap()[0]);
         }
     }
-}
-
-#[test]
-fn reports_of_rows_count_mates_that_meet_again() {
-    let lengths = lengths();
-    let sizes = Sizes::borrowed(&lengths).unwrap();
-    let report = |method| {
-        let pack = PackedOptions::new().capacity(500).method(method);
-        Sampler::packed(&sizes, &pack, &SamplerOptions::new()).unwrap().report().unwrap()
-    };
-    let (shuffled, best_fit) = (report(PackMethod::Shuffled), report(PackMethod::BestFit));
-    assert!(shuffled.meet_again < best_fit.meet_again);
-    assert!(shuffled.random_meet_again > 0.0 && shuffled.random_meet_again < 1.0);
-    assert!(shuffled.length_deviation > 0.0 && shuffled.random_length_deviation > 0.0);
 }
 
 #[test]

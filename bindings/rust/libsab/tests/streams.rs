@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,6 @@ use libsab::stream::{
     PackedOptions, ReadaheadOptions, Record, RecordRef, Source, Stream,
 };
 use libsab::{BoxError, Budget, Cost, Error};
-use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(Stream: Send);
@@ -160,55 +159,8 @@ fn several_sizes_are_refused_or_fail() {
 
 // ---- orders -------------------------------------------------------------------------------------
 
-/// The orders of infinibatch 0.1.1 with these seeds.
-const BLOCK_SHUFFLED: &[i64] = &[
-    6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22,
-    26, 21, 28, 29,
-];
-const BUFFER_SHUFFLED: &[i64] = &[
-    1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21,
-    29, 27, 28, 23,
-];
-const PERMUTED: &[i64] = &[5, 9, 2, 2, 8, 1, 7, 8, 0, 2, 2, 6, 9, 6];
-const BATCHES_OF_THREE: &[i64] = &[
-    3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17,
-    20, -1, 18, 21, 13, -1, 29, 24, 27, -1, 25, 28, 26, -1,
-];
-const BATCHES_OF_THIRTY: &[i64] = &[
-    3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1,
-    20, 12, -1, 23, 15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1,
-];
-const BATCHES_IN_ORDER: &[i64] = &[
-    3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13,
-    16, 19, 22, -1, 25, 28, 26, 29, -1, 24, 27, -1,
-];
-
 fn windows_of_twelve() -> ReadaheadOptions {
     ReadaheadOptions::new().read_ahead(12).seed(9)
-}
-
-#[test]
-fn orders_are_those_of_infinibatch() {
-    assert_eq!(gives(numbers(30).block_shuffle(7, 5).unwrap(), 100), BLOCK_SHUFFLED);
-    assert_eq!(gives(numbers(30).buffered_shuffle(6, 5).unwrap(), 100), BUFFER_SHUFFLED);
-    let permuting = ListOptions::new().infinite(true).shuffle(true).seed(3);
-    assert_eq!(gives(numbers_of(10, &permuting.rank(1).world_size(3)), PERMUTED.len()), PERMUTED);
-    assert_eq!(gives(numbers_of(2, &permuting.rank(4).world_size(5)), 6), [0; 6]);
-    let batches = |options: ReadaheadOptions| gives(padded(30).readahead(&options).unwrap(), 100);
-    assert_eq!(batches(windows_of_twelve().batch_size(3)), BATCHES_OF_THREE);
-    assert_eq!(batches(windows_of_twelve().budget(30.0)), BATCHES_OF_THIRTY);
-    assert_eq!(batches(windows_of_twelve().batch_size(4).shuffle(false)), BATCHES_IN_ORDER);
-    assert_eq!(batches(windows_of_twelve().batch_size_fn(|_| 3)), BATCHES_OF_THREE);
-}
-
-#[test]
-fn the_ranks_of_a_list_in_order_are_the_list() {
-    for (count, ranks) in [(0, 3), (5, 7), (20, 3), (20, 4)] {
-        let shares = (0..ranks)
-            .map(|rank| numbers_of(count, &ListOptions::new().rank(rank).world_size(ranks)));
-        let all: Vec<i64> = shares.flat_map(|mut share| read_out(&mut share, 100)).collect();
-        assert_eq!(all, (0..count as i64).collect::<Vec<_>>());
-    }
 }
 
 #[test]
@@ -729,82 +681,6 @@ fn progress_follows_cancels_and_goes_along() {
 
 // ---- states -------------------------------------------------------------------------------------
 
-/// Stages over `source`, by numbers; the same for the same.
-fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
-    let options = ListOptions::new();
-    let options = if infinite {
-        options.infinite(true).shuffle(true).seed(4).rank(1).world_size(2)
-    } else {
-        options
-    };
-    let mut stream = numbers_of(60, &options);
-    for &(kind, number) in stages {
-        let flattened = |stream: Stream| (0..4).fold(stream, |stream, _| stream.flatten().unwrap());
-        stream = match kind % 14 {
-            0 => stream.batch(number),
-            1 => stream.flatten(),
-            2 => stream.window(number),
-            3 => stream.block_shuffle(2 * number, number),
-            4 => stream.buffered_shuffle(2 * number, number),
-            5 => flattened(stream).map(|record| {
-                Made::same().sized(1.0 + number_of(record.bytes().unwrap()) as f64 % 7.0)
-            }),
-            6 => flattened(stream).map_parallel(2, |record| {
-                Made::from((number_of(record.bytes().unwrap()) * 2 % 1000).to_string())
-            }),
-            7 => stream.prefetch(3 * number),
-            8 => stream.readahead(
-                &ReadaheadOptions::new()
-                    .read_ahead(9)
-                    .budget(12.0)
-                    .seed(number)
-                    .oversize(libsab::Oversize::Single),
-            ),
-            9 if number % 2 == 0 => stream.readahead(
-                &ReadaheadOptions::new()
-                    .read_ahead(9)
-                    .batch_size(number)
-                    .boundary_key_fn(|record: RecordRef<'_>| record.size() as u64 % 2),
-            ),
-            9 => stream.readahead(
-                &ReadaheadOptions::new().read_ahead(9).batch_size(number).carry_over(true),
-            ),
-            10 => Ok(repeated(flattened(stream))),
-            11 => flattened(stream).recurrent("5", |state, record| {
-                let next = (number_of(state) + number_of(record.bytes().unwrap())) % 1000;
-                (Made::from(next.to_string()), Made::from(next.to_string()))
-            }),
-            12 => flattened(stream)
-                .random_map(number, |random, _| Made::from(random.below(100).to_string())),
-            _ => Stream::zip([
-                stream,
-                Stream::from_fn(|| (0..200).map(|number| number.to_string())).unwrap(),
-            ]),
-        }
-        .unwrap();
-    }
-    stream
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
-    fn a_state_goes_on_as_if_nothing_had_been(
-        infinite in any::<bool>(),
-        stages in prop::collection::vec((any::<u8>(), 1u64..7), 0..6),
-        stop in 0usize..30,
-    ) {
-        let mut stream = pipeline(infinite, &stages);
-        read_out(&mut stream, stop);
-        let state = stream.state().unwrap();
-        let expected = read_out(&mut stream, 30);
-        let mut other = pipeline(infinite, &stages);
-        other.restore(&state).unwrap();
-        other.state().unwrap();
-        prop_assert_eq!(read_out(&mut other, 30), expected);
-    }
-}
-
 #[test]
 fn a_state_of_another_pipeline_or_damaged_is_refused() {
     let stream =
@@ -908,64 +784,6 @@ fn files_that_cannot_be_read_are_named_or_skipped() {
     let state = stream.state().unwrap();
     folder.file("a", "anders\nlonger than it was\n");
     assert!(matches!(stream.restore(&state), Err(Error::Mismatch(_))));
-}
-
-// ---- all together -------------------------------------------------------------------------------
-
-/// Chunks of a corpus as batches for one of several ranks.
-fn ten_stages(chunks: &[impl AsRef<Path>], rank: u64, world_size: u64) -> Result<Stream, Error> {
-    let chunks = chunks.iter().map(AsRef::as_ref);
-    let is_space = |byte: &u8| *byte == b' ';
-    Stream::list(chunks, &ListOptions::new().infinite(true).shuffle(true).seed(1))? // 1: chunks
-        .files(&FilesOptions::new())? // 2: their lines
-        .prefetch(10_000)? // 3: read in a thread
-        .block_shuffle(1000, 2)? // 4: shuffled in blocks
-        .try_recurrent(0u64.to_ne_bytes(), |count, line| {
-            let count = u64::from_ne_bytes(count.try_into()?);
-            let numbered = [count.to_string().as_bytes(), b" ", line.bytes()?].concat();
-            Ok((Made::bytes((count + 1).to_ne_bytes()), Made::bytes(numbered)))
-        })? // 5: numbered
-        .try_random_map(3, |random, line| {
-            let line = line.bytes()?;
-            Ok(match line.len() as u64 {
-                length @ 40.. if random.real() < 0.1 => {
-                    Made::bytes(&line[..(40 + random.below(length - 39)) as usize])
-                }
-                _ => Made::same(),
-            })
-        })? // 6: cropped at random
-        .try_map_parallel(2, move |line| {
-            Ok(Made::same().sized(line.bytes()?.split(is_space).count() as f64))
-        })? // 7: measured, in two threads
-        .readahead(&ReadaheadOptions::new().budget(256.0).read_ahead(2000).carry_over(true))? // 8: batches of like sizes
-        .prefetch(16)? // 9: made ahead
-        .rank(rank, world_size) // 10: this rank's
-}
-
-#[test]
-fn ten_stages_go_on_on_four_ranks_instead_of_two() {
-    let folder = Folder::new("corpus");
-    let text = |chunk: usize| {
-        (0..700).map(|i| "word ".repeat(1 + (i * 7 + chunk) % 40) + "end\n").collect::<String>()
-    };
-    let chunks: Vec<_> = (0..5).map(|chunk| folder.file(&chunk.to_string(), text(chunk))).collect();
-    let mut stream = ten_stages(&chunks, 0, 2).unwrap();
-    let (mut words, mut padded_words) = (0.0, 0.0);
-    for _ in 0..200 {
-        let batch = stream.next().unwrap().unwrap();
-        words += batch.size();
-        let mut lines = batch.records().unwrap();
-        padded_words += lines.len() as f64 * lines.next().unwrap().size();
-    }
-    assert!(1.0 - words / padded_words < 0.05);
-    let state = stream.state().unwrap();
-    assert!(state.len() < 20_000, "{}", state.len());
-    let mut resumed = [0, 2].map(|rank| ten_stages(&chunks, rank, 4).unwrap());
-    resumed.iter_mut().for_each(|stream| stream.restore(&state).unwrap());
-    for batch in 0..50 {
-        let same = resumed[batch % 2].owned().next().unwrap().unwrap();
-        assert_eq!(stream.owned().next().unwrap().unwrap(), same);
-    }
 }
 
 // ---- refusals -----------------------------------------------------------------------------------

@@ -267,9 +267,10 @@ typedef int32_t sab_last_step;
  *  Under `max_shapes` or SAB_SHAPES_AUTO of the plan, batches of the epoch are divided into pieces
  *  of these shapes instead, so that the last step is full. Pieces may be padded to the length of
  *  another bucket, and stand anywhere in the epoch. Where the shapes do not allow so many, the last
- *  step has empty batches, as few as possible: sab_plan_report.empty_batches. A batch is divided
- *  into at most 63 pieces, and none of over 2^22 samples. After a resume with another number of
- *  ranks only batches of the last step are divided */
+ *  step has empty batches, as few as possible: sab_plan_report.empty_batches. Up to 16
+ *  batches of a bucket are divided together, into at most 63 pieces and of at most 2^22 samples;
+ *  of a mixture each by itself. After a resume with another number of ranks only batches of the
+ *  last step are divided */
 #define SAB_LAST_STEP_SPLIT 0
 /** they are left out of this epoch, so that all steps are full. An epoch must keep a step: the
  *  constructor, and what begins a later epoch, return SAB_E_ARGUMENT otherwise */

@@ -5,6 +5,7 @@
 
 #include "plan/plan.h"
 #include "sampler/cost_order.h"
+#include "sampler/shape_pieces.h"
 
 namespace sab {
 
@@ -20,9 +21,10 @@ struct BucketClass {
 /// of the first budget.
 std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance = nullptr);
 /// The same where batches of few shapes are divided, so that they fill steps of `step_batches` as
-/// far as the shapes allow. A piece has the shape and the cost of another class.
+/// far as the shapes allow. A piece has the shape and the cost of another class. `joined`: batches
+/// that may be divided together; 1 where no piece may have samples of two batches.
 std::vector<BucketClass> filling_steps(const Plan& plan, const std::vector<BucketClass>& classes,
-                                       uint64_t step_batches);
+                                       uint64_t step_batches, uint64_t joined = most_joined);
 /// Their order.
 CostOrder cost_order(const Plan& plan, const std::vector<BucketClass>& classes);
 

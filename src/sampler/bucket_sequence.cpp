@@ -15,7 +15,6 @@
 #include "sampler/exchange.h"
 #include "sampler/mixed_buckets.h"
 #include "sampler/mixed_sequence.h"
-#include "sampler/shape_pieces.h"
 
 namespace sab {
 
@@ -69,7 +68,7 @@ std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance) {
 
 /// The last batches of a class are divided. Each piece is a class of its own.
 std::vector<BucketClass> filling_steps(const Plan& plan, const std::vector<BucketClass>& classes,
-                                       uint64_t step_batches) {
+                                       uint64_t step_batches, uint64_t joined) {
     uint64_t over = 0;
     std::vector<DivisibleBatch> divisible;
     std::vector<BucketShape> of_classes;
@@ -81,10 +80,11 @@ std::vector<BucketClass> filling_steps(const Plan& plan, const std::vector<Bucke
     if (over == 0 || !plan.has_few_shapes()) return classes;
     std::vector<std::vector<BucketClass>> pieces(classes.size());  // by the class with their shape
     std::vector<BucketClass> whole = classes;
-    for (const auto& [which, shapes] :
-         divide_by_shapes(plan, of_classes, divisible, step_batches - over)) {
+    for (const auto& [which, batches, shapes] :
+         divide_by_shapes(plan, of_classes, divisible, step_batches - over, joined)) {
         BucketClass piece = whole[which];
-        piece.first += --whole[which].batches.batches * piece.batches.samples;
+        whole[which].batches.batches -= batches;
+        piece.first += whole[which].batches.batches * piece.batches.samples;
         for (const std::size_t shape : shapes) {
             piece.batches = classes[shape].batches;
             piece.batches.batches = 1;
@@ -117,9 +117,9 @@ struct BucketSet {
           order(cost_order(*plan, classes)),
           exchange(*plan) {}
     /// Of the same plan. The batches fill steps.
-    BucketSet(const BucketSet& whole, uint64_t step_batches)
+    BucketSet(const BucketSet& whole, uint64_t step_batches, uint64_t joined)
         : plan(whole.plan),
-          classes(filling_steps(*plan, whole.classes, step_batches)),
+          classes(filling_steps(*plan, whole.classes, step_batches, joined)),
           order(cost_order(*plan, classes)),
           exchange(whole.exchange),
           filled(step_batches) {}
@@ -222,7 +222,9 @@ private:
         const uint64_t filled = set->plan->has_few_shapes() ? epoch_options.filled() : 1;
         if (filled == 1) return set;
         if (set_->plan == set->plan && set_->filled == filled) return set_;
-        return std::make_shared<const BucketSet>(*set, filled);
+        // copies of a sample are kept apart by batches
+        const uint64_t joined = first_copies_ == nullptr ? most_joined : 1;
+        return std::make_shared<const BucketSet>(*set, filled, joined);
     }
 
     const BucketClass& found(uint64_t position) const {

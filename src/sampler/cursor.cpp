@@ -436,8 +436,8 @@ const std::vector<Cursor::Slice>& Cursor::divided_by_shapes(const GlobalBatch& g
     }
     const std::vector<BucketShape> shapes = order_shapes();
     std::vector<std::vector<std::size_t>> pieces(batches.size());
-    for (DividedBatch& divided : divide_by_shapes(plan(), shapes, batches,
-                                                  schedule_.world_size - global_batch.batches))
+    for (DividedBatches& divided : divide_by_shapes(
+             plan(), shapes, batches, schedule_.world_size - global_batch.batches, 1))
         pieces[divided.which] = std::move(divided.shapes);
     for (std::size_t i = 0; i < batches.size(); ++i) {
         const uint64_t batch = global_batch.position + i;

@@ -328,7 +328,7 @@ public:
             made->plan = plans_->make_unordered(turns);
         made->classes =
             filling_steps(*made->plan, bucket_classes(*made->plan, balance_ ? &*balance_ : nullptr),
-                          epoch_options.filled());
+                          epoch_options.filled(), 1);  // copies are kept apart by batches
         EpochOptions mixed = epoch_options;
         mixed.mix_lengths = true;  // batches are moved to keep the dues
         made->order = cost_order(*made->plan, made->classes).with_options(mixed);

@@ -7,7 +7,7 @@
 namespace sab {
 namespace {
 
-constexpr std::size_t most_pieces = 63;  // of a batch: a bit each
+constexpr std::size_t most_pieces = 63;  // of batches that are divided together: a bit each
 constexpr uint64_t most_samples = uint64_t{1} << 22, most_work = uint64_t{1} << 27;
 
 /// Whether batches of a shape keep the budgets. Those of single samples over a budget do not.
@@ -63,83 +63,93 @@ public:
         : of_(of), shapes_(shapes_for(plan, shapes, are_within, of.bucket)) {
         for (const std::size_t k : shapes_) samples_.push_back(shapes[k].samples);
     }
-    uint64_t work() const { return of_.samples * samples_.size(); }
-    bool is_divisible() const {
-        return of_.batches > 0 && of_.samples <= most_samples && !samples_.empty() &&
-               2 * samples_.front() <= of_.samples;
-    }
 
-    /// From the numbers of pieces that are added by other kinds: marks those that these add.
-    void reach(std::vector<bool>& is_known) {
+    /// Up to so many batches are divided together, as far as `work` allows. From the numbers of
+    /// pieces that are added by other kinds: marks those that these add.
+    void reach(uint64_t joined, uint64_t& work, std::vector<bool>& is_known) {
         constexpr uint64_t never = ~uint64_t{0};
-        // bit k: a batch can be divided into k + 1 pieces, k more
-        const uint64_t ways = summand_counts(samples_, of_.samples)[of_.samples] >> 1;
+        find_ways(joined, work);
         std::vector<uint64_t> used(is_known.size(), never);  // batches
         more_.assign(is_known.size(), 0);
         for (std::size_t sum = 0; sum < is_known.size(); ++sum) {
-            if (is_known[sum]) {
-                used[sum] = 0;
-                continue;
-            }
-            for (uint64_t left = ways & ~uint64_t{1}; left != 0; left &= left - 1) {
-                const auto more = static_cast<std::size_t>(std::countr_zero(left));
-                if (more > sum) break;
+            if (is_known[sum]) used[sum] = 0;
+            for (std::size_t more = 1; !is_known[sum] && more <= std::min(sum, ways_.size() - 1);
+                 ++more) {
                 const uint64_t before = used[sum - more];
-                if (before >= of_.batches || before + 1 >= used[sum]) continue;
-                used[sum] = before + 1;
+                if (ways_[more] == 0 || before == never || before + ways_[more] > of_.batches ||
+                    before + ways_[more] >= used[sum])
+                    continue;
+                used[sum] = before + ways_[more];
                 more_[sum] = static_cast<uint8_t>(more);
             }
         }
         for (std::size_t sum = 0; sum < is_known.size(); ++sum)
             if (more_[sum] > 0) is_known[sum] = true;
     }
-    /// How many pieces its last batch adds to reach a sum; 0: none of these.
+    /// How many pieces its last division adds to reach a sum; 0: none of these.
     std::size_t more_at(std::size_t sum) const { return more_.empty() ? 0 : more_[sum]; }
 
-    /// The shapes of so many pieces of a batch. The pieces with the most samples come first.
-    std::vector<std::size_t> divided(std::size_t pieces) const {
-        const std::vector<uint64_t> counts = summand_counts(samples_, of_.samples);
-        std::vector<std::size_t> found;
-        for (uint64_t left = of_.samples; pieces-- > 0;) {
+    /// The division that adds so many pieces. Those with the most samples come first.
+    DividedBatches divided(std::size_t which, std::size_t more) const {
+        DividedBatches found{which, ways_[more], {}};
+        uint64_t left = found.batches * of_.samples;
+        const std::vector<uint64_t> counts = summand_counts(samples_, left);
+        for (uint64_t pieces = found.batches + more; pieces-- > 0;) {
             std::size_t k = samples_.size() - 1;
             while (samples_[k] > left || (counts[left - samples_[k]] >> pieces & 1) == 0) --k;
-            found.push_back(shapes_[k]);
+            found.shapes.push_back(shapes_[k]);
             left -= samples_[k];
         }
         return found;
     }
 
 private:
+    /// The fewest batches that so many pieces more can be made of; 0: of none.
+    void find_ways(uint64_t joined, uint64_t& work) {
+        ways_.assign(most_pieces + 1, 0);
+        joined = std::min({joined, of_.batches, most_samples / std::max<uint64_t>(of_.samples, 1)});
+        const uint64_t own = joined * of_.samples * samples_.size();
+        if (joined == 0 || samples_.empty() || own > work) return;
+        work -= own;
+        const std::vector<uint64_t> counts = summand_counts(samples_, joined * of_.samples);
+        for (uint64_t batches = joined; batches > 0; --batches)
+            for (uint64_t more = 1; batches + more <= most_pieces; ++more)
+                if (counts[batches * of_.samples] >> (batches + more) & 1) ways_[more] = batches;
+    }
+
     DivisibleBatch of_;
     std::vector<std::size_t> shapes_;
     std::vector<uint64_t> samples_{};  ///< of the shapes
+    std::vector<uint64_t> ways_{};     ///< by pieces that are added
     std::vector<uint8_t> more_{};      ///< by sum
 };
 
 }  // namespace
 
-std::vector<DividedBatch> divide_by_shapes(const Plan& plan, std::span<const BucketShape> shapes,
-                                           std::span<const DivisibleBatch> batches, uint64_t more) {
+std::vector<DividedBatches> divide_by_shapes(const Plan& plan, std::span<const BucketShape> shapes,
+                                             std::span<const DivisibleBatch> batches, uint64_t more,
+                                             uint64_t joined) {
     static_assert(most_pieces < 64);
     if (more == 0) return {};
-    std::vector<bool> are_within, is_known(more + 1);
+    std::vector<bool> are_within;
     for (const BucketShape& shape : shapes) are_within.push_back(fits(plan, shape));
-    is_known[0] = true;
     std::vector<Kind> kinds;
-    uint64_t work = 0;
-    for (const DivisibleBatch& of : batches) {
-        if (is_known[more]) break;
-        Kind& kind = kinds.emplace_back(plan, shapes, are_within, of);
-        if (!kind.is_divisible()) continue;
-        work += kind.work();
-        if (work <= most_work) kind.reach(is_known);
+    for (const DivisibleBatch& of : batches) kinds.emplace_back(plan, shapes, are_within, of);
+    // Those that join more batches take longer, and are seldom needed.
+    std::vector<bool> is_known;
+    for (uint64_t together = 1;; together = std::min(joined, 4 * together)) {
+        uint64_t work = most_work;
+        is_known.assign(more + 1, false);
+        is_known[0] = true;
+        for (Kind& kind : kinds) kind.reach(is_known[more] ? 0 : together, work, is_known);
+        if (is_known[more] || together == joined) break;
     }
     std::size_t sum = more;
     while (!is_known[sum]) --sum;
-    std::vector<DividedBatch> divided;
+    std::vector<DividedBatches> divided;
     for (std::size_t k = kinds.size(); k-- > 0;)
         for (std::size_t added = kinds[k].more_at(sum); added > 0; added = kinds[k].more_at(sum)) {
-            divided.push_back({k, kinds[k].divided(added + 1)});
+            divided.push_back(kinds[k].divided(k, added));
             sum -= added;
         }
     return divided;

@@ -18,17 +18,22 @@ struct DivisibleBatch {
     uint64_t batches;
 };
 
-/// A batch that is divided.
-struct DividedBatch {
+/// Batches that are divided as if they were one.
+struct DividedBatches {
     std::size_t which;                ///< of the given ones
-    std::vector<std::size_t> shapes;  ///< of its pieces: numbers of the given shapes
+    uint64_t batches;                 ///< how many
+    std::vector<std::size_t> shapes;  ///< of the pieces: numbers of the given shapes
 };
 
+/// Batches of a bucket that divide_by_shapes() divides together, at most.
+inline constexpr uint64_t most_joined = 16;
+
 /// Divides batches so that there are `more` of them, or as many more as the shapes allow. Touches
-/// few batches. A piece has the id of its samples, no sample that is longer than its shape, and a
-/// cost within the budgets. A batch is divided into at most 63 pieces; one of over 2^22 samples is
-/// not.
-std::vector<DividedBatch> divide_by_shapes(const Plan& plan, std::span<const BucketShape> shapes,
-                                           std::span<const DivisibleBatch> batches, uint64_t more);
+/// few batches. Divides up to `joined` batches together, into at most 63 pieces and of at most 2^22
+/// samples. A piece has the id of its samples, no sample that is longer than its shape, and a cost
+/// within the budgets.
+std::vector<DividedBatches> divide_by_shapes(const Plan& plan, std::span<const BucketShape> shapes,
+                                             std::span<const DivisibleBatch> batches, uint64_t more,
+                                             uint64_t joined);
 
 }  // namespace sab

@@ -185,7 +185,7 @@ std::vector<Sampler> ranks_of(const Job& job, uint64_t world_size) {
 TEST(FewShapes, OnAnyRanks_NoSamplerHasAnother) {
     Random random(1);
     std::map<uint64_t, uint64_t> worlds_with_empty;
-    for (int trial = 0; trial < 400; ++trial) {
+    for (int trial = 0; trial < 200; ++trial) {
         const Job job = make_job(random);
         if (job.plan == nullptr) continue;
         const Shapes shapes = listed(job.plan.get(), sab_plan_get_shape);
@@ -211,7 +211,7 @@ TEST(FewShapes, OnAnyRanks_NoSamplerHasAnother) {
 
 TEST(FewShapes, ResumedOnOtherRanks_HaveNoOther) {
     Random random(2);
-    for (int trial = 0; trial < 300; ++trial) {
+    for (int trial = 0; trial < 100; ++trial) {
         Job job = make_job(random);
         if (job.plan == nullptr) continue;
         job.options.micro_batches = 0;
@@ -239,7 +239,7 @@ TEST(FewShapes, ResumedOnOtherRanks_HaveNoOther) {
 
 TEST(FewShapes, UnderLoweredBudgets_AreThoseOfTheSampler) {
     Random random(3);
-    for (int trial = 0; trial < 300; ++trial) {
+    for (int trial = 0; trial < 100; ++trial) {
         const Job job = make_job(random);
         if (job.plan == nullptr) continue;
         std::vector<Sampler> ranks = ranks_of(job, 1 + random.below(16));

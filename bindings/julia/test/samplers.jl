@@ -57,7 +57,7 @@ end
         @test all((length(batch) => batch.padded_length) in SAB.shapes(few) for batch in sampler)
     end
     auto = SAB.Plan(sizes; budget = 512, shapes = :auto, padding = 0.05)
-    @test SAB.report(auto).padding <= 0.05 && any(==(length(SAB.shapes(auto))) ∘ first, SAB.shape_paddings(auto))
+    @test SAB.report(auto).padding <= 0.05 && length(SAB.shapes(auto)) <= last(first.(SAB.shape_paddings(auto)))
     @test SAB.info(SAB.Plan(sizes; budget = 512, max_shapes = 0)).fingerprint == SAB.info(SAB.Plan(sizes; budget = 512)).fingerprint
     @test SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 8)).fingerprint != SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 0)).fingerprint
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))

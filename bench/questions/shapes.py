@@ -11,9 +11,9 @@ from bench.peers import Peer, Work
 from bench.questions import Settings, cells_of
 from bench.report import Answer, Cell, Column, Table
 
-TEXT = """Two shuffled epochs on each of two ranks. A shape is a pair of the samples of a batch and \
-the length that they are padded to: compilers and CUDA graphs build something for each. Peers pad to \
-the longest sample. Lists of lengths are those of serving engines and of Megatron: each sample is \
+TEXT = """Two shuffled epochs on each of two ranks. A shape is a pair of the samples of a batch \
+and the length that they are padded to: compilers and CUDA graphs build something for each. Peers \
+pad to the longest sample. Lists of lengths are those of vLLM and of Megatron: each sample is \
 padded to the next length of the list, and a batch has as many as the budget allows. Bold is the \
 best of at most 64 shapes."""
 MOST = 200_000  # samples of a data set
@@ -101,7 +101,12 @@ def run(settings: Settings) -> Answer:
         for peer in settings.peers:
             if hasattr(peer, "epoch") and peer.padded:
                 table.rows[peer.name] = cells_of(lambda: row_of_peer(peer, data), len(COLUMNS))
-        for options in ({"max_shapes": 8}, {"max_shapes": 16}, {"max_shapes": 64}, {"shapes": "auto"}):
+        for options in (
+            {"max_shapes": 8},
+            {"max_shapes": 16},
+            {"max_shapes": 64},
+            {"shapes": "auto"},
+        ):
             name = "libsab, " + ", ".join(f"{key}={value!r}" for key, value in options.items())
             plan = sab.plan(data.lengths, data.budget, **options)  # type: ignore[arg-type]
             table.rows[name] = cells_of(lambda plan=plan: row_of_plan(plan, data), len(COLUMNS))
@@ -121,7 +126,10 @@ def check(answer: Answer) -> list[str]:
             most = int(name.rpartition("=")[2]) if name.startswith("libsab, max_shapes") else None
             if most is not None and (row[0] > most or row[4] != 0):  # type: ignore[operator]
                 wrong.append(f"{table.title}: {name}: {row[0]} shapes, {row[4]} lost or repeated")
-        auto = table.rows["libsab, shapes='auto'"]
-        if auto[1] > 0.01:  # type: ignore[operator]
-            wrong.append(f"{table.title}: shapes='auto': {auto[1]:.2%} of padding")
+        # Few samples may have no room for the target of 1 %.
+        auto, many = (
+            table.rows[f"libsab, {name}"][1] for name in ("shapes='auto'", "max_shapes=64")
+        )
+        if auto > max(0.01, many):  # type: ignore[type-var]
+            wrong.append(f"{table.title}: shapes='auto': {auto:.2%} of padding")
     return wrong

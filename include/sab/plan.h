@@ -109,15 +109,15 @@ typedef struct sab_plan_options {
     size_t batch_size_count;
     /** no batch has more samples; 0: no limit */
     uint64_t max_batch_size;
-    /** AUTO without `max_shapes` and SAB_SHAPES_AUTO: no batch has fewer samples, such as 2 for batch normalization; 0:
-     *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are some of the shortest that fill no batch: of one column fewer
-     *  than this number, for each id of `separate_by`. Other borders could leave out less. A last
-     *  step is split only as far as this allows; where ranks would get fewer samples, it is left
-     *  out as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room
-     *  for are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
-     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
-     *  sizes, and use sab_bucket_sampler_new() */
+    /** AUTO without `max_shapes` and SAB_SHAPES_AUTO: no batch has fewer samples, such as 2 for
+     *  batch normalization; 0: no limit. Samples so large that fewer of them fit a budget are left
+     * out as by SAB_OVERSIZE_SKIP, and so are some of the shortest that fill no batch: of one
+     * column fewer than this number, for each id of `separate_by`. Other borders could leave out
+     * less. A last step is split only as far as this allows; where ranks would get fewer samples,
+     * it is left out as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such
+     * batch has room for are left out, with a log message; sab_sampler_get_skipped() lists them.
+     * Not for SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks
+     * all sizes, and use sab_bucket_sampler_new() */
     uint64_t min_batch_size;
     /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
      *  one a column; 0 of a column: as they are. NULL: as they are */
@@ -179,17 +179,17 @@ typedef struct sab_plan_options {
     /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
      *  fits; 0: 1 */
     uint64_t batch_size_multiple;
-    /** AUTO only: at most this many shapes, with the least padding; batches are then padded to their
-     *  bucket's length. One number for all samples, or one for each id of `separate_by`, in
+    /** AUTO only: at most this many shapes, with the least padding. Batches are then padded to the
+     *  length of a bucket. One number for all samples, or one for each id of `separate_by`, in
      *  ascending order of the ids. One number is divided among the ids by the sizes of their
      *  samples. SAB_TAIL_KEEP needs one for the tail. Samples of SAB_OVERSIZE_SINGLE take at least
      *  one, with several columns exactly one. NULL: no limit.
      *
      *  All samplers on the plan keep to these shapes, on any number of ranks: sab_last_step says
      *  how. There are others in three cases. A lowered budget has shapes of its own for the rest of
-     *  the epoch, at most two for each bucket (sab_sampler_get_shape()). The plan of each epoch of a
-     *  mixture has at most so many of its own. Sharded samplers keep to the padded lengths, but the
-     *  counts of a bucket differ between ranks and steps */
+     *  the epoch, at most two for each bucket (sab_sampler_get_shape()). The plan of each epoch of
+     *  a mixture has at most so many of its own. Sharded samplers keep to the padded lengths, but
+     *  the counts of a bucket differ between ranks and steps */
     const uint64_t *max_shapes;
     /** number of `max_shapes` */
     size_t max_shape_count;
@@ -311,11 +311,13 @@ SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_b
 
 /** One shape of the plan's batches: those of full batches and of tails, of all buckets, each once.
  * With `max_shapes` or SAB_SHAPES_AUTO, batches have no others; see there for the exceptions.
- * Without, a batch of its count may be padded to less, and pieces of a last step have fewer samples.
+ * Without, a batch of its count may be padded to less, and pieces of a last step have fewer
+ * samples.
  *
  * @param plan   a handle; of a mixture those of epoch 0
  * @param index  from 0: the costliest, by the first budget
- * @param shape  filled on SAB_OK; its struct_size must be set. Its array lives as long as the handle
+ * @param shape  filled on SAB_OK; its struct_size must be set. Its array lives as long as the
+ *     handle
  * @return SAB_OK; SAB_END when there are not so many; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged
  *     plan file
  */

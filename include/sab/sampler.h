@@ -512,15 +512,15 @@ SAB_API sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *
                                            size_t capacity, size_t *count) SAB_NOEXCEPT;
 
 /** One shape of the batches of the current epoch, of all ranks: as sab_plan_get_shape(), with those
- * of a last step that is split. Under a lowered budget, and in the rest of an epoch after one, those
- * of the batches from where it took over on. Without few shapes, a batch of its count may be padded
- * to less.
+ * of a last step that is split. Under a lowered budget, and in the rest of an epoch after one,
+ * those of the batches from where it took over on. Without few shapes, a batch of its count may be
+ * padded to less.
  *
  * @param sampler  of a plan: sab_bucket_sampler_new(), sab_sequential_sampler_new(),
  *     sab_costliest_sampler_new()
  * @param index    from 0: the costliest, by the first budget
- * @param shape    filled on SAB_OK; its struct_size must be set. Its array stays valid until the next
- *     call on the sampler
+ * @param shape    filled on SAB_OK; its struct_size must be set. Its array stays valid until the
+ *     next call on the sampler
  * @return SAB_OK; SAB_END when there are not so many; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another
  *     sampler
  */

@@ -28,10 +28,10 @@ BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const Samp
 
 BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options,
                              const std::optional<Cost>& balance)
-    : BucketLocator(plan, options, balance ? &*balance : nullptr,
-                    filling_steps(*plan, bucket_classes(*plan, balance ? &*balance : nullptr),
-                                  options.last_step == SAB_LAST_STEP_SPLIT ? options.world_size
-                                                                           : 1)) {}
+    : BucketLocator(
+          plan, options, balance ? &*balance : nullptr,
+          filling_steps(*plan, bucket_classes(*plan, balance ? &*balance : nullptr),
+                        options.last_step == SAB_LAST_STEP_SPLIT ? options.world_size : 1)) {}
 
 BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                              const Cost* balance, const std::vector<BucketClass>& classes)

@@ -165,9 +165,8 @@ std::vector<Box> BoxPlanner::boxes_of_shapes(const BoxFinder& finder, const Grou
 
 /// Whether a batch of one sample of each box is within the budgets.
 bool BoxPlanner::are_within(const std::vector<Box>& boxes) const {
-    return std::ranges::all_of(boxes, [&](const Box& box) {
-        return batch_sizes_.largest(samples_.cut(box.padded)) > 0;
-    });
+    return std::ranges::all_of(
+        boxes, [&](const Box& box) { return batch_sizes_.largest(samples_.cut(box.padded)) > 0; });
 }
 
 void BoxPlanner::check_within(const std::vector<Box>& boxes, std::size_t shapes) const {

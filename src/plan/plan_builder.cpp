@@ -259,8 +259,8 @@ std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
 }
 
 /// The buckets of at most so many shapes, and what they waste.
-std::pair<std::vector<BucketRange>, Waste> PlanBuilder::ranges_of_shapes(
-    BoundaryFinder& finder, std::size_t shapes) const {
+std::pair<std::vector<BucketRange>, Waste> PlanBuilder::ranges_of_shapes(BoundaryFinder& finder,
+                                                                         std::size_t shapes) const {
     const std::vector<BucketRange> alone = singles(finder, shapes);
     std::vector<BucketRange> ranges;
     if (begin_ < end_) ranges = shaped_ranges(finder, shapes);
@@ -309,8 +309,7 @@ PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& 
         ranges = finder.optimal(options().bucket_count, options().progress);
     }
     facts.lower_bound = std::max<uint64_t>(bound_of(all_batches), 1);
-    const bool is_auto =
-        options().bucket_rule == SAB_BUCKETS_AUTO && !options().has_few_shapes();
+    const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && !options().has_few_shapes();
     if (is_auto && begin_ < end_) {
         if (has_singles()) waste = finder.waste_of_singles(end_, count_);
         BoundaryFinder::Tried found = automatic_ranges(finder, options(), facts.lower_bound, waste);

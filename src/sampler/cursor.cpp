@@ -138,11 +138,13 @@ void Cursor::go_to_epoch(uint64_t epoch) {
 }
 
 Cursor::Parked Cursor::move_to(uint64_t epoch) {
-    const EpochOptions epoch_options{
-        options_.seed,           epoch,
-        schedule_.world_size,    options_.costliest_first,
-        schedule_.micro_batches, options_.mix_lengths,
-        is_split()};
+    const EpochOptions epoch_options{options_.seed,
+                                     epoch,
+                                     schedule_.world_size,
+                                     options_.costliest_first,
+                                     schedule_.micro_batches,
+                                     options_.mix_lengths,
+                                     is_split()};
     Parked before = attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
@@ -436,8 +438,8 @@ const std::vector<Cursor::Slice>& Cursor::divided_by_shapes(const GlobalBatch& g
     }
     const std::vector<BucketShape> shapes = order_shapes();
     std::vector<std::vector<std::size_t>> pieces(batches.size());
-    for (DividedBatches& divided : divide_by_shapes(
-             plan(), shapes, batches, schedule_.world_size - global_batch.batches, 1))
+    for (DividedBatches& divided :
+         divide_by_shapes(plan(), shapes, batches, schedule_.world_size - global_batch.batches, 1))
         pieces[divided.which] = std::move(divided.shapes);
     for (std::size_t i = 0; i < batches.size(); ++i) {
         const uint64_t batch = global_batch.position + i;
@@ -566,10 +568,9 @@ Cursor::Parked Cursor::go_to(const OrderState& order, const CursorState& state,
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
     match_state("mix_lengths", state.mix_lengths, options_.mix_lengths);
     check_state(order, state);
-    const EpochOptions epoch_options{options_.seed,       order.epoch,
-                                     state.step_batches,  options_.costliest_first,
-                                     state.micro_batches, options_.mix_lengths,
-                                     is_split()};
+    const EpochOptions epoch_options{
+        options_.seed,       order.epoch,          state.step_batches, options_.costliest_first,
+        state.micro_batches, options_.mix_lengths, is_split()};
     return attempt(sequence_->make_epoch_order(epoch_options), [&] {
         check_consistent(state.first_batch <= sequence_->batches());
         check_consistent(done.empty() ||

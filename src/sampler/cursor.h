@@ -145,9 +145,7 @@ private:
     };
 
     bool is_split() const { return options_.last_step == SAB_LAST_STEP_SPLIT; }
-    bool has_few_shapes() const {
-        return sequence_->plan() != nullptr && plan().has_few_shapes();
-    }
+    bool has_few_shapes() const { return sequence_->plan() != nullptr && plan().has_few_shapes(); }
     std::vector<BucketShape> order_shapes() const;
     const std::vector<Slice>& divided_by_shapes(const GlobalBatch& global_batch) const;
     const BatchOrder& order(const Schedule& schedule) const;

@@ -380,10 +380,10 @@ void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
     };
     measure();
     std::vector<uint32_t> order = even_epoch(layout.amounts(), ids, costs, epoch_options);
-    const auto pieces = epoch.plan->has_few_shapes()
-                            ? std::vector<BatchPiece>()
-                            : divide_for_last_step(order, samples, epoch_options,
-                                                   epoch.plan->fewest());
+    const auto pieces =
+        epoch.plan->has_few_shapes()
+            ? std::vector<BatchPiece>()
+            : divide_for_last_step(order, samples, epoch_options, epoch.plan->fewest());
     if (!pieces.empty()) {
         const auto first_id = static_cast<uint32_t>(costs.size());
         for (const BatchPiece& piece : pieces) layout.add_piece(piece);

@@ -109,9 +109,8 @@ void MixedSequence::put_in_order(Present& of, const EpochOptions& epoch_options)
     std::vector<Piece> pieces;
     const uint64_t fewest = sequence.plan() == nullptr ? 1 : sequence.plan()->fewest();
     const bool keeps_shapes = sequence.plan() != nullptr && sequence.plan()->has_few_shapes();
-    const auto divided = keeps_shapes
-                             ? std::vector<BatchPiece>()
-                             : divide_for_last_step(order, samples, epoch_options, fewest);
+    const auto divided = keeps_shapes ? std::vector<BatchPiece>()
+                                      : divide_for_last_step(order, samples, epoch_options, fewest);
     for (const BatchPiece& piece : divided) {
         sequence.fill(piece.batch, piece.first, piece.count, batch);
         add(batch);

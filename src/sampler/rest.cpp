@@ -308,7 +308,8 @@ void Rest::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch)
         done += some;
     }
     // The batches of the epoch may be pieces that are padded to the length of another bucket.
-    if (done > 0 && epoch_.plan()->has_few_shapes()) pad_to(*epoch_.plan(), bucket(position), batch);
+    if (done > 0 && epoch_.plan()->has_few_shapes())
+        pad_to(*epoch_.plan(), bucket(position), batch);
 }
 
 std::vector<BucketShape> Rest::shapes() const {

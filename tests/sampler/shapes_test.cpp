@@ -35,10 +35,9 @@ Shapes listed(Handle* handle, Get get) {
     Shapes shapes;
     sab_shape shape = SAB_SHAPE_INIT;
     for (std::size_t i = 0; get(handle, i, &shape) == SAB_OK; ++i)
-        EXPECT_TRUE(shapes
-                        .insert({shape.count,
-                                 {shape.padded_length, shape.padded_length + shape.columns}})
-                        .second);
+        EXPECT_TRUE(
+            shapes.insert({shape.count, {shape.padded_length, shape.padded_length + shape.columns}})
+                .second);
     return shapes;
 }
 
@@ -131,8 +130,7 @@ struct Taken {
             ++empty;
             return;
         }
-        const std::vector<double> lengths(batch.padded_length,
-                                          batch.padded_length + batch.columns);
+        const std::vector<double> lengths(batch.padded_length, batch.padded_length + batch.columns);
         double padded = 0;
         for (std::size_t c = 0; c < lengths.size(); ++c) {
             EXPECT_LE(batch.longest[c], lengths[c]);
@@ -224,8 +222,7 @@ TEST(FewShapes, ResumedOnOtherRanks_HaveNoOther) {
             take(job, ranks, random.below(count + 1), taken);
             std::vector<unsigned char> state(4096);
             std::size_t size = 0;
-            ASSERT_DONE(
-                sab_sampler_state_save(ranks[0].get(), state.data(), state.size(), &size));
+            ASSERT_DONE(sab_sampler_state_save(ranks[0].get(), state.data(), state.size(), &size));
             ranks = ranks_of(job, random.one_in(4) ? 64 : 1 + random.below(16));
             for (const Sampler& rank : ranks)
                 ASSERT_DONE(sab_sampler_state_restore(rank.get(), state.data(), size));

@@ -88,8 +88,9 @@ def plan(
             sizes.
         max_batch_size: no batch has more samples.
         min_batch_size: no batch has fewer samples, such as 2 for batch normalization; not with
-            boundaries, buckets, ``shapes`` or ``max_shapes``. Samples that this leaves no room for are skipped,
-            also under a lowered budget, and a last step in which ranks would get fewer is left out.
+            boundaries, buckets, ``shapes`` or ``max_shapes``. Samples that this leaves no room for
+            are skipped, also under a lowered budget. A last step in which ranks would get fewer is
+            left out.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores. A

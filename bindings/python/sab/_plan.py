@@ -161,8 +161,8 @@ class Plan(Saved, kind="sab_plan"):
 
     @property
     def shape_paddings(self) -> list[tuple[int, float]]:
-        """The numbers of shapes that ``shapes="auto"`` tried, and the padding with each. Not kept in
-        files and copies, and not with several ids.
+        """The numbers of shapes that ``shapes="auto"`` tried, and the padding with each. Not kept
+        in files and copies, and not with several ids.
         """
         shapes, padding = ffi.new("uint64_t *"), ffi.new("double *")
         found: list[tuple[int, float]] = []

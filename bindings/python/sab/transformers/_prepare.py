@@ -138,8 +138,8 @@ def prepare(
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step``, ``mix_lengths`` and
             ``steps_per_epoch`` of :class:`sab.BucketSampler`. Evaluation takes ``cost``,
-            ``length_multiple``, ``max_batch_size``, ``batch_size_multiple``, ``max_shapes``, ``shapes`` and
-            ``padding`` among them.
+            ``length_multiple``, ``max_batch_size``, ``batch_size_multiple``, ``max_shapes``,
+            ``shapes`` and ``padding`` among them.
 
     Returns:
         The same trainer.

@@ -192,6 +192,7 @@ structs! {
     sab_places,
     sab_ragged,
     sab_plan_report,
+    sab_shape,
     sab_thresholds_info,
     sab_torch_info,
     sab_verification,

@@ -258,7 +258,8 @@ private:
             const BucketClass& of = epoch_.classes[k];
             add_class(k, [&](std::size_t j) {
                 double longest = 0;
-                std::size_t place = of.first + j * of.batches.samples;
+                // a piece of a batch of SAB_TAIL_WRAP may begin past the end
+                std::size_t place = (of.first + j * of.batches.samples) % count;
                 amounts_.add(of.batches.samples, [&](std::size_t) {
                     // only a batch of SAB_TAIL_WRAP reaches past the end
                     const SourceAmounts::Part& part = parts[place];

@@ -29,10 +29,10 @@ def warm_up(
     """Runs a training step on each shape of an epoch once, largest first, so that compilers,
     kernels and the allocator have seen all of them before training begins.
 
-    With ``max_shapes`` or ``shapes="auto"`` of the plan the shapes are those of
-    :attr:`sab.BucketSampler.shapes`, and training has no others on any rank. Else they are those of
-    the epoch at hand, of this rank; after a state of other ranks or another budget in this epoch
-    those of the rest.
+    Where the batches have the shapes of :attr:`sab.BucketSampler.shapes`, as with ``max_shapes`` or
+    ``shapes="auto"`` of the plan, these are run, also those that only other ranks have. Else they
+    are those of the epoch at hand, of this rank. After a state of other ranks or another budget in
+    this epoch they are those of the rest.
 
     Args:
         source: a loader, whose place is left as it is; a sampler; or a plan, for the batches of a

@@ -581,7 +581,6 @@ def test_a_warm_up_of_the_rest_of_an_epoch():
         assert shapes == [(batch.count, batch.padded_length) for batch in given]
         # and those that only other ranks have
         assert set(shapes) >= {(batch.count, batch.padded_length) for batch in rest}
-        assert set(shapes) <= set(sampler.shapes)
 
 
 def test_a_warm_up_of_samples_with_several_sizes():

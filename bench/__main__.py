@@ -27,6 +27,7 @@ QUESTIONS = [
     "ranks",
     "steps",
     "packing",
+    "shapes",
     "columns",
     "mixture",
     "loader",

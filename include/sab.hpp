@@ -534,6 +534,21 @@ public:
 };
 #endif
 
+/// @cond
+namespace detail {
+
+/// Those that sab_plan_get_shape() or sab_sampler_get_shape() shows.
+template <class Get, class Handle>
+std::vector<sab_shape> shapes_of(Get get, Handle *handle) {
+    std::vector<sab_shape> shapes;
+    Sized<sab_shape> shape;
+    while (check(get(handle, shapes.size(), &shape)) == SAB_OK) shapes.push_back(shape);
+    return shapes;
+}
+
+}  // namespace detail
+/// @endcond
+
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
 class Plan : public Handle<sab_plan, sab_plan_free> {
 public:
@@ -559,6 +574,8 @@ public:
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
     sab_plan_info info() const { return filled<sab_plan_info>(sab_plan_get_info); }
     sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
+    /// The shapes of its full batches and tails, the costliest first; see sab_plan_get_shape().
+    std::vector<sab_shape> shapes() const { return detail::shapes_of(sab_plan_get_shape, get()); }
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_get_skipped); }
 #if SAB_WITH_ENGINE
@@ -645,6 +662,8 @@ public:
         return reports;
     }
 #endif
+    /// The shapes of the batches of the current epoch; their arrays are valid until the next call.
+    std::vector<sab_shape> shapes() { return detail::shapes_of(sab_sampler_get_shape, get()); }
     /// The samples that are left out because they are too large.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_get_skipped); }
     void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }

@@ -124,11 +124,14 @@ enum {
  SAB_OVERSIZE_ERROR = 0,
  SAB_OVERSIZE_SKIP = 1,
  SAB_OVERSIZE_SINGLE = 2,
+ SAB_SHAPES_ANY = 0,
+ SAB_SHAPES_AUTO = 1,
 };
 typedef struct sab_plan sab_plan;
 typedef int32_t sab_bucket_rule;
 typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
+typedef int32_t sab_shape_rule;
 typedef struct sab_plan_options {
  size_t struct_size;
  const sab_budget *budgets;
@@ -142,6 +145,7 @@ typedef struct sab_plan_options {
  sab_tail tail;
  sab_oversize oversize;
  sab_bucket_rule bucket_rule;
+ sab_shape_rule shapes;
  double padding_target;
  uint64_t bucket_batches;
  const double *boundaries;
@@ -171,6 +175,12 @@ typedef struct sab_bucket {
  uint64_t batches;
  int64_t id;
 } sab_bucket;
+typedef struct sab_shape {
+ size_t struct_size;
+ uint64_t count;
+ size_t columns;
+ const double *padded_length;
+} sab_shape;
 typedef struct sab_plan_info {
  size_t struct_size;
  uint64_t samples;
@@ -189,6 +199,8 @@ typedef struct sab_plan_info {
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
+sab_status sab_plan_get_shape(const sab_plan *plan, size_t index, sab_shape *shape);
+sab_status sab_plan_get_shape_padding(const sab_plan *plan, size_t index, uint64_t *shapes, double *padding);
 sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
 sab_status sab_plan_file_new(const char *path, sab_plan **plan);
@@ -205,6 +217,7 @@ typedef struct sab_plan_report {
  uint64_t dropped;
  uint64_t repeated;
  uint64_t batches;
+ uint64_t empty_batches;
  uint64_t steps;
  uint64_t lower_bound;
  uint64_t shapes;
@@ -332,6 +345,7 @@ sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *ba
 sab_status sab_sampler_get_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
 sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint64_t *count);
 sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_sampler_get_shape(sab_sampler *sampler, size_t index, sab_shape *shape);
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
 sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);

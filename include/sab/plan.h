@@ -77,6 +77,19 @@ typedef int32_t sab_oversize;
  *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
 
+/** How many shapes batches have. A shape is a pair of count and padded lengths. Compilers, CUDA
+ *  graphs and others build something for each. */
+typedef int32_t sab_shape_rule;
+/** any number, or the `max_shapes` that pad least. Without `max_shapes` each batch is padded to its
+ *  own longest sample */
+#define SAB_SHAPES_ANY 0
+/** the fewest with which padding is at most `padding_target`; `max_shapes` at most, or 1,024. If
+ *  none reach the target, the fewest that pad at most a quarter more than the least found. With
+ *  `separate_by` so for each id. Numbers are tried from the fewest on, in steps of a half, then
+ *  between the last two; sab_plan_get_shape_padding() tells what they pad. Time: that of a plan for
+ *  each */
+#define SAB_SHAPES_AUTO 1
+
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
  * is used. Few need more than the first fields. Options that do not apply, and an array without its
  * count, are refused. */
@@ -96,10 +109,10 @@ typedef struct sab_plan_options {
     size_t batch_size_count;
     /** no batch has more samples; 0: no limit */
     uint64_t max_batch_size;
-    /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
-     *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are samples that fill no batch. Of one column these are fewer than
-     *  this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as any
+    /** AUTO without `max_shapes` and SAB_SHAPES_AUTO: no batch has fewer samples, such as 2 for
+     *  batch normalization; 0: no limit. Samples so large that fewer of them fit a budget are left
+     *  out as by SAB_OVERSIZE_SKIP, and so are samples that fill no batch. Of one column these are
+     *  fewer than this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as any
      *  division allows, but for numbers above 1,000 with more than 1,048,576 samples. A last step
      *  is split only as far as this allows; where ranks would get fewer samples, it is left out as
      *  by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
@@ -121,6 +134,8 @@ typedef struct sab_plan_options {
 
     /** SAB_BUCKETS_AUTO */
     sab_bucket_rule bucket_rule;
+    /** AUTO only: SAB_SHAPES_ANY */
+    sab_shape_rule shapes;
     /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
      *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
      *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach
@@ -165,12 +180,17 @@ typedef struct sab_plan_options {
     /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
      *  fits; 0: 1 */
     uint64_t batch_size_multiple;
-    /** AUTO only: at most this many distinct (count, padded length), with the least padding;
-     *  batches are then padded to their bucket's length. One number for all samples, or one for
-     * each id of `separate_by`, in ascending order of the ids. One number is divided among the ids
-     * by the sizes of their samples. SAB_TAIL_KEEP needs one for the tail. Samples of
-     *  SAB_OVERSIZE_SINGLE take at least one, with several columns exactly one. A last step that is
-     *  split between ranks, or a lowered budget, may add shapes. NULL: no limit */
+    /** AUTO only: at most this many shapes, with the least padding. Batches are then padded to the
+     *  length of a bucket. One number for all samples, or one for each id of `separate_by`, in
+     *  ascending order of the ids. One number is divided among the ids by the sizes of their
+     *  samples. SAB_TAIL_KEEP needs one for the tail. Samples of SAB_OVERSIZE_SINGLE take at least
+     *  one, with several columns exactly one. NULL: no limit.
+     *
+     *  All samplers on the plan keep to these shapes, on any number of ranks: sab_last_step says
+     *  how. There are others in three cases. A lowered budget has shapes of its own for the rest of
+     *  the epoch, at most two for each bucket (sab_sampler_get_shape()). The plan of each epoch of
+     *  a mixture has at most so many of its own. Sharded samplers keep to the padded lengths, but
+     *  the counts of a bucket differ between ranks and steps */
     const uint64_t *max_shapes;
     /** number of `max_shapes` */
     size_t max_shape_count;
@@ -212,6 +232,15 @@ typedef struct sab_bucket {
     int64_t id;                  /**< of its samples, by `separate_by`; else 0 */
 } sab_bucket;
 #define SAB_BUCKET_INIT SAB_INIT(sab_bucket)
+
+/** The shape of batches. */
+typedef struct sab_shape {
+    size_t struct_size;          /**< set by SAB_SHAPE_INIT */
+    uint64_t count;              /**< samples */
+    size_t columns;              /**< number of columns of the sizes */
+    const double *padded_length; /**< one a column; memory of the plan */
+} sab_shape;
+#define SAB_SHAPE_INIT SAB_INIT(sab_shape)
 
 /** Facts of a plan that no order changes. */
 typedef struct sab_plan_info {
@@ -280,6 +309,34 @@ SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) 
  */
 SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket)
     SAB_NOEXCEPT;
+
+/** One shape of the plan's batches: those of full batches and of tails, of all buckets, each once.
+ * With `max_shapes` or SAB_SHAPES_AUTO, batches have no others; see there for the exceptions.
+ * Without, a batch of its count may be padded to less, and pieces of a last step have fewer
+ * samples.
+ *
+ * @param plan   a handle; of a mixture those of epoch 0
+ * @param index  from 0: the costliest, by the first budget
+ * @param shape  filled on SAB_OK; its struct_size must be set. Its array lives as long as the
+ *     handle
+ * @return SAB_OK; SAB_END when there are not so many; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged
+ *     plan file
+ */
+SAB_API sab_status sab_plan_get_shape(const sab_plan *plan, size_t index, sab_shape *shape)
+    SAB_NOEXCEPT;
+
+/** A number of shapes that SAB_SHAPES_AUTO tried, and what so many pad: the curve that it chose
+ * from.
+ *
+ * @param plan     a handle. There are none with several ids, with another rule, and of a plan from
+ *     bytes or a file, which do not have them
+ * @param index    from 0: the fewest shapes
+ * @param shapes   filled on SAB_OK
+ * @param padding  filled on SAB_OK: share of padding among padded positions
+ * @return SAB_OK; SAB_END when there are not so many; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_plan_get_shape_padding(const sab_plan *plan, size_t index, uint64_t *shapes,
+                                              double *padding) SAB_NOEXCEPT;
 
 /** The samples that were left out, by ascending size.
  *
@@ -390,6 +447,9 @@ typedef struct sab_plan_report {
     uint64_t repeated;
     /** batches over all ranks */
     uint64_t batches;
+    /** batches without a sample, which ranks get in a last step that cannot be split further. Not
+     *  in `batches` or `shapes` */
+    uint64_t empty_batches;
     /** steps of the optimizer */
     uint64_t steps;
     /** see sab_plan_info */

@@ -152,8 +152,9 @@ typedef struct sab_batch {
     /** largest size in the batch, one a column */
     const double *longest;
     /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
-     *  `length_multiples`, or the bucket's length under `max_shapes`. Row: the length of the row,
-     *  which is the capacity in the packed sampler and `total` in the balanced sampler */
+     *  `length_multiples`, or the length of a bucket under `max_shapes` and SAB_SHAPES_AUTO. Row:
+     *  the length of the row, which is the capacity in the packed sampler and `total` in the
+     *  balanced sampler */
     const double *padded_length;
     /** sum of the sizes, one a column */
     const double *total;
@@ -261,7 +262,15 @@ typedef struct sab_step {
 /** What happens to batches that do not fill the last step of all ranks. */
 typedef int32_t sab_last_step;
 /** those of the last micro-batch are split so that every rank gets a share: no sample is lost or
- *  repeated. The last step may have fewer micro-batches */
+ *  repeated. The last step may have fewer micro-batches.
+ *
+ *  Under `max_shapes` or SAB_SHAPES_AUTO of the plan, batches of the epoch are divided into pieces
+ *  of these shapes instead, so that the last step is full. Pieces may be padded to the length of
+ *  another bucket, and stand anywhere in the epoch. Where the shapes do not allow so many, the last
+ *  step has empty batches, as few as possible: sab_plan_report.empty_batches. Up to 16
+ *  batches of a bucket are divided together, into at most 63 pieces and of at most 2^22 samples;
+ *  of a mixture each by itself. After a resume with another number of ranks only batches of the
+ *  last step are divided */
 #define SAB_LAST_STEP_SPLIT 0
 /** they are left out of this epoch, so that all steps are full. An epoch must keep a step: the
  *  constructor, and what begins a later epoch, return SAB_E_ARGUMENT otherwise */
@@ -501,6 +510,22 @@ SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint6
  */
 SAB_API sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *indices,
                                            size_t capacity, size_t *count) SAB_NOEXCEPT;
+
+/** One shape of the batches of the current epoch, of all ranks: as sab_plan_get_shape(), with those
+ * of a last step that is split. Under a lowered budget, and in the rest of an epoch after one,
+ * those of the batches from where it took over on. Without few shapes, a batch of its count may be
+ * padded to less.
+ *
+ * @param sampler  of a plan: sab_bucket_sampler_new(), sab_sequential_sampler_new(),
+ *     sab_costliest_sampler_new()
+ * @param index    from 0: the costliest, by the first budget
+ * @param shape    filled on SAB_OK; its struct_size must be set. Its array stays valid until the
+ *     next call on the sampler
+ * @return SAB_OK; SAB_END when there are not so many; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another
+ *     sampler
+ */
+SAB_API sab_status sab_sampler_get_shape(sab_sampler *sampler, size_t index, sab_shape *shape)
+    SAB_NOEXCEPT;
 
 /** Moves the cursor to the first batch of an epoch.
  *

@@ -28,8 +28,10 @@ BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const Samp
 
 BucketLocator::BucketLocator(const std::shared_ptr<const Plan>& plan, const SamplerOptions& options,
                              const std::optional<Cost>& balance)
-    : BucketLocator(plan, options, balance ? &*balance : nullptr,
-                    bucket_classes(*plan, balance ? &*balance : nullptr)) {}
+    : BucketLocator(
+          plan, options, balance ? &*balance : nullptr,
+          filling_steps(*plan, bucket_classes(*plan, balance ? &*balance : nullptr),
+                        options.last_step == SAB_LAST_STEP_SPLIT ? options.world_size : 1)) {}
 
 BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                              const Cost* balance, const std::vector<BucketClass>& classes)
@@ -61,14 +63,15 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOpti
         BucketOrder& bucket = all[classes[k].bucket];
         const uint64_t samples = classes[k].batches.samples * classes[k].batches.batches;
         bucket.all = std::max(bucket.all, classes[k].first + samples);
-        // the class of full batches; a tail is alone in its class, and has fewer samples
+        // the class of full batches; tails and pieces are alone in theirs, and have fewer samples
         if (classes[k].batches.samples == bucket.batch_size) {
             bucket.full = samples;
             bucket.full_ids = ids[k];
         } else {
-            bucket.tail_id = ids[k].of(0);
+            bucket.others.emplace_back(classes[k].first, ids[k].of(0));
         }
     }
+    for (BucketOrder& bucket : all) std::ranges::sort(bucket.others);
     if (!plan_->run_places().empty()) {
         first_runs_.resize(plan_->distinct_sizes(0).size() + 1);
         for (std::size_t run = 0; run < plan_->run_places().size(); ++run)
@@ -179,8 +182,10 @@ void BucketLocator::find_batches(const BucketOrder& bucket, uint64_t offset, App
     for (; offset < bucket.all; offset += bucket.samples()) {
         const uint32_t k = found.count++;
         if (offset >= bucket.full) {
-            found.position[k] = bucket.tail_id;
-            found.slot[k] = offset - bucket.full;
+            const auto& [first, id] =
+                *std::prev(std::ranges::upper_bound(bucket.others, offset, {}, &First::first));
+            found.position[k] = id;
+            found.slot[k] = offset - first;
         } else {
             const uint64_t batch = offset / bucket.batch_size;
             found.position[k] = bucket.full_ids.of(batch);

@@ -2,6 +2,7 @@
 /// Where samples are in an epoch of the bucket order.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/locator.h"
@@ -19,6 +20,7 @@ protected:
     Found find(uint64_t source, const double* sizes, uint64_t number) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 
+    using First = std::pair<uint64_t, uint64_t>;
     /// The batches of a bucket.
     struct BucketOrder {
         uint64_t begin, end;  ///< its samples in the sorted order
@@ -26,7 +28,8 @@ protected:
         uint64_t full = 0;    ///< samples in full batches; more than there are where it wraps
         uint64_t all = 0;     ///< samples in all batches
         CostOrder::ClassIds full_ids{};
-        uint64_t tail_id = 0;  ///< of the smaller last batch
+        /// of smaller batches, after those: the first sample and the id of each
+        std::vector<First> others{};
         Permutation permutation;
         bool is_of_one_class = false;
         uint64_t samples() const { return end - begin; }

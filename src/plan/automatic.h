@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/shapes.h"
+
 namespace sab {
 
 /// What buckets waste.
@@ -13,6 +15,7 @@ struct Waste {
     double padded = 0;   ///< each sample padded to the longest of its bucket, over all columns
     double padding = 0;  ///< of that, what is not data
     uint64_t batches = 0;
+    double share() const { return padded > 0 ? padding / padded : 0; }
     Waste& operator+=(const Waste& other) {
         padded += other.padded;
         padding += other.padding;
@@ -67,6 +70,44 @@ auto find_automatic(double target, uint64_t fewest, uint64_t most, BestWith&& be
             missed = between.fewest;
     }
     best.nearest = std::max(target, nearest);
+    return best;
+}
+
+/// The buckets of the fewest shapes, from `fewest` to `most`, whose padding is at most `target`. If
+/// there are none, those of the fewest shapes that waste at most a quarter more than the least
+/// found. `make(shapes)` gives buckets and their padding; `tried` gets all of them, by number.
+template <class Make>
+auto by_fewest_shapes(double target, std::size_t fewest, std::size_t most, Make&& make,
+                      std::vector<ShapePadding>& tried) {
+    const auto attempt = [&](std::size_t shapes) {
+        auto made = make(shapes);
+        tried.push_back({shapes, made.second});
+        return made;
+    };
+    std::size_t shapes = fewest, missed = fewest;
+    auto best = attempt(shapes);
+    while (best.second > target && shapes < most) {
+        missed = shapes;
+        shapes = std::min(most, shapes + std::max<std::size_t>(1, shapes / 2));
+        best = attempt(shapes);
+    }
+    if (best.second > target) {
+        const double goal = 1.25 * std::ranges::min(tried, {}, &ShapePadding::padding).padding;
+        const auto chosen = std::ranges::find_if(
+            tried, [&](const ShapePadding& each) { return each.padding <= goal; });
+        return make(chosen->shapes);
+    }
+    while (shapes > missed + 1) {
+        const std::size_t middle = missed + (shapes - missed) / 2;
+        auto between = attempt(middle);
+        if (between.second > target) {
+            missed = middle;
+        } else {
+            shapes = middle;
+            best = std::move(between);
+        }
+    }
+    std::ranges::sort(tried, {}, &ShapePadding::shapes);
     return best;
 }
 

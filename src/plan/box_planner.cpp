@@ -156,14 +156,24 @@ std::vector<Box> BoxPlanner::boxes_of_shapes(const BoxFinder& finder, const Grou
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
         [this](auto lengths) { return batch_sizes_.smooth(lengths); }, true);
     std::vector<Box> others = finer.by_shapes(count, options_.progress);
-    const auto fits = [&](const Box& box) {
-        return batch_sizes_.largest(samples_.cut(box.padded)) > 0;
-    };
     const Waste own = finder.waste(boxes), other = finder.waste(others);
     const bool saves_batches =
                    own.batches > other.batches + 1 && !is_near(own.batches, other.batches),
                saves_padding = own.batches >= other.batches && own.padded > 1.3 * other.padded;
-    return (saves_batches || saves_padding) && std::ranges::all_of(others, fits) ? others : boxes;
+    return (saves_batches || saves_padding) && are_within(others) ? others : boxes;
+}
+
+/// Whether a batch of one sample of each box is within the budgets.
+bool BoxPlanner::are_within(const std::vector<Box>& boxes) const {
+    return std::ranges::all_of(
+        boxes, [&](const Box& box) { return batch_sizes_.largest(samples_.cut(box.padded)) > 0; });
+}
+
+void BoxPlanner::check_within(const std::vector<Box>& boxes, std::size_t shapes) const {
+    for (const Box& box : boxes)
+        check(batch_sizes_.largest(samples_.cut(box.padded)) > 0, "options.max_shapes", shapes,
+              "must be larger: samples of one shape, (", lengths_text(samples_.cut(box.padded)),
+              "), would be over the ", batch_sizes_.limits(), ", in a batch of one");
 }
 
 /// Boxes for an id's points. The waste of the division, that of batches of one sample, is added to.
@@ -173,14 +183,26 @@ std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
         [this](auto lengths) { return static_cast<double>(batch_sizes_.estimate(lengths)); });
     if (!options_.boundaries.empty()) return boxes_of_boundaries(finder, grouped);
+    const std::size_t fewest = fewest_shapes(options_, true, division.waste.batches > 0);
+    if (options_.chooses_shapes) {
+        // Boxes that are too large for a budget pad all there is.
+        auto [boxes, padding] = by_fewest_shapes(
+            target, fewest, most_shapes(shapes, fewest),
+            [&](std::size_t number) {
+                std::vector<Box> made = boxes_of_shapes(finder, grouped, number - (fewest - 1));
+                const double share = are_within(made) ? finder.waste(made).share() : 1;
+                return std::pair(std::move(made), share);
+            },
+            division.shape_paddings);
+        division.padding_target = target;
+        division.nearest_target = std::max(target, padding);
+        check_within(boxes, division.shape_paddings.back().shapes);
+        return std::move(boxes);
+    }
     if (shapes > 0) {
-        const std::size_t fewest = fewest_shapes(options_, true, division.waste.batches > 0);
         check_shapes(shapes, fewest);
         std::vector<Box> boxes = boxes_of_shapes(finder, grouped, shapes - (fewest - 1));
-        for (const Box& box : boxes)
-            check(batch_sizes_.largest(samples_.cut(box.padded)) > 0, "options.max_shapes", shapes,
-                  "must be larger: samples of one shape, (", lengths_text(samples_.cut(box.padded)),
-                  "), would be over the ", batch_sizes_.limits(), ", in a batch of one");
+        check_within(boxes, shapes);
         return boxes;
     }
     AutomaticBoxes::Tried found =

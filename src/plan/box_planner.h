@@ -33,6 +33,8 @@ private:
                               Division& division) const;
     std::vector<Box> boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
                                      std::size_t count) const;
+    bool are_within(const std::vector<Box>& boxes) const;
+    void check_within(const std::vector<Box>& boxes, std::size_t shapes) const;
     std::vector<Box> boxes_of_boundaries(const BoxFinder& finder, const Grouped& grouped) const;
     std::size_t boundary_of(std::size_t point) const;
     Grouped grouped(std::span<const uint32_t> points) const;

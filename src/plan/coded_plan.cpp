@@ -253,7 +253,7 @@ Divided best_divided(const CodedSamples& samples,
     };
     Divided all = divided(ids, samples.options().padding_target, divide);
     const double target = all.target;
-    if (ids == 1 || all.nearest <= target) return all;
+    if (ids == 1 || all.nearest <= target || samples.options().chooses_shapes) return all;
     double nearest = std::min(all.nearest, overhead_of(all));
     if (nearest > target && all.is_any_met) {
         Divided tight = divided(ids, std::numeric_limits<double>::min(), divide);
@@ -281,6 +281,8 @@ PlanArrays make_coded(const CodedSamples& samples, std::vector<Stretch> skipped,
     facts.lower_bound = divided.lower_bound;
     facts.padding_target = divided.target;
     facts.nearest_target = divided.nearest;
+    if (divided.divisions.size() == 1)
+        arrays.shape_paddings = std::move(divided.divisions[0].shape_paddings);
     for (Division& division : divided.divisions) {
         skipped.insert(skipped.end(), division.skipped.begin(), division.skipped.end());
         for (Draft& draft : division.drafts) {
@@ -327,7 +329,9 @@ Division divide_by_size(const CodedSamples& samples, std::size_t id_number, doub
     BoundaryFinder finder = builder.finder();
     PlanFacts own{};
     Division division;
-    const std::vector<BucketRange> ranges = builder.ranges(finder, own, division.waste).first;
+    PlanRanges found = builder.ranges(finder, own, division.waste);
+    const std::vector<BucketRange> ranges = std::move(found.first);
+    division.shape_paddings = std::move(found.shape_paddings);
     division.lower_bound = own.lower_bound;
     division.padding_target = own.padding_target;
     division.nearest_target = own.nearest_target;

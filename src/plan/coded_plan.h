@@ -36,6 +36,7 @@ struct Division {
     uint64_t lower_bound = 0;
     double padding_target = 0, nearest_target = 0;
     Waste waste{};  ///< of automatic buckets
+    std::vector<ShapePadding> shape_paddings{};
 };
 
 /// The samples of such a plan, and the sizes of their batches.

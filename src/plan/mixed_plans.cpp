@@ -82,8 +82,9 @@ MixedPlans::MixedPlans(Columns sizes, PlanOptions options, std::vector<int64_t> 
 
 /// A later epoch may take samples that are too large, or need more shapes: it is refused now.
 void MixedPlans::refuse_oversize() const {
-    if (options_.oversize == SAB_OVERSIZE_ERROR ? is_oversize_possible()
-                                                : options_.has_singles() && options_.max_shapes > 0)
+    if (options_.oversize == SAB_OVERSIZE_ERROR
+            ? is_oversize_possible()
+            : options_.has_singles() && options_.has_few_shapes())
         made_of(sizes_.choice()->possible_samples());
 }
 

@@ -98,6 +98,7 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& option
     plan->first_places_ = arrays->first_places;
     plan->run_places_ = arrays->run_places;
     plan->codes_ = arrays->codes;
+    plan->shape_paddings_ = arrays->shape_paddings;
     for (const Budget& budget : options.budgets)
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
     if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(nullptr, plan->columns()), 0});

@@ -15,6 +15,7 @@
 #include "cost/cost.h"
 #include "plan/batch_sizes.h"
 #include "plan/pages.h"
+#include "plan/shapes.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
 #include "sizes/columns.h"
@@ -98,6 +99,7 @@ struct PlanArrays : PlanBuckets {
     PlanBuckets second{};  ///< of epochs with odd numbers; without buckets: all have the same
     PlanFacts facts{};
     std::vector<std::string> names{};
+    std::vector<ShapePadding> shape_paddings{};
     HugeArray<uint32_t> order{};
     std::vector<double> distinct_sizes{};
     std::vector<std::size_t> first_distinct{};
@@ -145,6 +147,10 @@ public:
 
     const PlanFacts& facts() const { return facts_; }
     std::size_t columns() const { return facts_.columns; }
+    /// The numbers of shapes that were tried, if it chose one. Not in its bytes.
+    std::span<const ShapePadding> shape_paddings() const { return shape_paddings_; }
+    /// Whether its batches have the shapes of buckets, which are as few as its options say.
+    bool has_few_shapes() const { return facts_.pads_to_bucket != 0; }
     /// Samples that a batch has at least.
     uint64_t fewest() const { return std::max<uint64_t>(facts_.min_batch_size, 1); }
     /// Of the columns; "" where they have none.
@@ -302,6 +308,7 @@ private:
     std::span<const std::byte> page_checksums_;
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;
+    std::vector<ShapePadding> shape_paddings_;
     std::vector<std::byte> head_;  ///< the header and the small sections, as a file has them
     std::string name_ = "plan";    ///< in messages
     std::shared_ptr<const VerifiedPages> pages_;  ///< of a mapped file
@@ -337,6 +344,8 @@ struct sab_plan {
     virtual std::shared_ptr<const sab::CountedTurns> turns() const { return nullptr; }
 
     virtual uint64_t fingerprint() const { return impl->fingerprint(); }
+    /// Of the full batches and the tails of all its buckets.
+    const std::vector<sab::Shape>& shapes() const;
     /// As Plan::skipped(), of epoch 0.
     virtual std::size_t skipped(std::span<int64_t> room) const { return impl->skipped(room); }
     /// Copies its bytes if they fit. Returns how many they are.
@@ -347,4 +356,7 @@ struct sab_plan {
     virtual std::unique_ptr<sab_plan> copy() const {
         return std::make_unique<sab_plan>(of_all_epochs("sab_plan_copy_new")->copy());
     }
+
+private:
+    sab::MadeOnce<std::vector<sab::Shape>> shapes_{};
 };

@@ -1,6 +1,7 @@
 #include "plan/plan_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/plan_rules.h"
 #include "plan/shared_runs.h"
@@ -245,12 +246,10 @@ double PlanBuilder::least_batches() const {
     });
 }
 
-/// The samples over the budget that are batches of one. Under `max_shapes` they take their part of
-/// `shapes`.
+/// The samples over the budget that are batches of one. They take their part of `shapes`.
 std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_t& shapes) const {
     std::vector<BucketRange> alone;
     if (has_singles() && end_ < count_) alone.push_back({end_, count_, 1});
-    if (shapes == 0) return alone;
     const bool has_inside = begin_ < end_;
     check_shapes(shapes, fewest_shapes(options(), has_inside, !alone.empty()));
     shapes -= has_inside && options().keeps_tail() ? 1 : 0;
@@ -283,12 +282,45 @@ std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
     return !others.empty() && saves_much ? others : ranges;
 }
 
+/// The buckets of at most so many shapes, and what they waste.
+std::pair<std::vector<BucketRange>, Waste> PlanBuilder::ranges_of_shapes(BoundaryFinder& finder,
+                                                                         std::size_t shapes) const {
+    const std::vector<BucketRange> alone = singles(finder, shapes);
+    std::vector<BucketRange> ranges;
+    if (begin_ < end_) ranges = shaped_ranges(finder, shapes);
+    ranges.insert(ranges.end(), alone.begin(), alone.end());
+    const Waste waste = finder.waste(ranges);
+    return {std::move(ranges), waste};
+}
+
+/// The same of as few shapes as the target allows.
+std::vector<BucketRange> PlanBuilder::ranges_of_chosen_shapes(
+    BoundaryFinder& finder, PlanFacts& facts, std::vector<ShapePadding>& tried) const {
+    const std::size_t fewest =
+        fewest_shapes(options(), begin_ < end_, has_singles() && end_ < count_);
+    auto [ranges, padding] = by_fewest_shapes(
+        options().padding_target, fewest, most_shapes(options().max_shapes, fewest),
+        [&](std::size_t shapes) {
+            auto [made, waste] = ranges_of_shapes(finder, shapes);
+            return std::pair(std::move(made), waste.share());
+        },
+        tried);
+    facts.padding_target = options().padding_target;
+    facts.nearest_target = std::max(padding, facts.padding_target);
+    return std::move(ranges);
+}
+
 PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& waste) const {
     double all_batches = least_batches();
-    std::size_t shapes = options().max_shapes;
-    const std::vector<BucketRange> alone = singles(finder, shapes);
-    std::vector<BucketRange> ranges, second;
-    if (!boundaries_.empty()) {
+    std::vector<BucketRange> ranges, second, alone;
+    std::vector<ShapePadding> tried;
+    if (has_singles() && end_ < count_ && !options().has_few_shapes())
+        alone.push_back({end_, count_, 1});
+    if (options().chooses_shapes) {
+        ranges = ranges_of_chosen_shapes(finder, facts, tried);
+    } else if (options().max_shapes > 0) {
+        ranges = ranges_of_shapes(finder, options().max_shapes).first;
+    } else if (!boundaries_.empty()) {
         ranges = finder.by_boundaries(boundaries_);
         for (std::size_t i = 0; i < ranges.size() && options().batch_sizes.size() > 1; ++i) {
             ranges[i].batch_size = batch_sizes_.of_bucket(i, ranges[i].batch_size);
@@ -299,11 +331,9 @@ PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& 
         // Only samples that are alone in their batches.
     } else if (options().bucket_rule == SAB_BUCKETS_OPTIMAL) {
         ranges = finder.optimal(options().bucket_count, options().progress);
-    } else if (options().max_shapes > 0) {
-        ranges = shaped_ranges(finder, shapes);
     }
     facts.lower_bound = std::max<uint64_t>(bound_of(all_batches), 1);
-    const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && options().max_shapes == 0;
+    const bool is_auto = options().bucket_rule == SAB_BUCKETS_AUTO && !options().has_few_shapes();
     if (is_auto && begin_ < end_) {
         if (has_singles()) waste = finder.waste_of_singles(end_, count_);
         BoundaryFinder::Tried found =
@@ -325,7 +355,7 @@ PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& 
     };
     add_singles(ranges);
     if (!second.empty()) add_singles(second);
-    return {std::move(ranges), std::move(second)};
+    return {std::move(ranges), std::move(second), std::move(tried)};
 }
 
 /// Adds the bucket of the range number `number`, and its BucketLengths.
@@ -371,7 +401,8 @@ PlanArrays PlanBuilder::make(std::string name) const {
     arrays.facts = facts(own_finder);
     arrays.names = {std::move(name)};
     Waste waste;
-    const PlanRanges found = ranges(own_finder, arrays.facts, waste);
+    PlanRanges found = ranges(own_finder, arrays.facts, waste);
+    arrays.shape_paddings = std::move(found.shape_paddings);
     if (found.first.empty()) refuse_fewest(count_, options());
     static_cast<PlanBuckets&>(arrays) = buckets(own_finder, found.first, arrays.facts);
     for (const Bucket& bucket : arrays.buckets) arrays.facts.batches += bucket.batches;

@@ -2,6 +2,7 @@
 /// The buckets of samples with one size each.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/batch_sizes.h"
@@ -44,6 +45,10 @@ private:
     double least_batches() const;
     std::vector<BucketRange> shaped_ranges(BoundaryFinder& finder, std::size_t shapes) const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
+    std::pair<std::vector<BucketRange>, Waste> ranges_of_shapes(BoundaryFinder& finder,
+                                                                std::size_t shapes) const;
+    std::vector<BucketRange> ranges_of_chosen_shapes(BoundaryFinder& finder, PlanFacts& facts,
+                                                     std::vector<ShapePadding>& tried) const;
     PlanBuckets buckets(const BoundaryFinder& finder, const std::vector<BucketRange>& ranges,
                         const PlanFacts& facts) const;
     void add_bucket(const BoundaryFinder& finder, const BucketRange& range, std::size_t number,

@@ -50,6 +50,30 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
     });
 }
 
+sab_status sab_plan_get_shape(const sab_plan* plan, size_t index, sab_shape* shape) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(plan, "plan");
+        sab::check_result(shape, "shape");
+        if (index >= plan->shapes().size()) return SAB_END;
+        sab::write_result(sab::shown(plan->shapes()[index]), shape);
+        return SAB_OK;
+    });
+}
+
+sab_status sab_plan_get_shape_padding(const sab_plan* plan, size_t index, uint64_t* shapes,
+                                      double* padding) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(plan, "plan");
+        sab::require(shapes, "shapes");
+        sab::require(padding, "padding");
+        const std::span<const sab::ShapePadding> tried = plan->impl->shape_paddings();
+        if (index >= tried.size()) return SAB_END;
+        *shapes = tried[index].shapes;
+        *padding = tried[index].padding;
+        return SAB_OK;
+    });
+}
+
 sab_status sab_plan_get_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,
                                 size_t* count) noexcept {
     return sab::guard([&] {

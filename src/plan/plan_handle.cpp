@@ -30,3 +30,12 @@ std::unique_ptr<sab_plan> open_plan(const char* path) {
 }
 
 }  // namespace sab
+
+const std::vector<sab::Shape>& sab_plan::shapes() const {
+    return shapes_.get([&] {
+        sab::ShapeList list;
+        list.add(*impl, sab::bucket_shapes(*impl));
+        if (const auto second = impl->second()) list.add(*second, sab::bucket_shapes(*second));
+        return std::make_unique<const std::vector<sab::Shape>>(std::move(list).sorted());
+    });
+}

@@ -112,6 +112,10 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           "goes with SAB_BUCKETS_AUTO only");
     check(is_auto || given.max_shape_count == 0, "options.max_shape_count", given.max_shape_count,
           "goes with SAB_BUCKETS_AUTO only");
+    check(given.shapes == SAB_SHAPES_ANY || given.shapes == SAB_SHAPES_AUTO, "options.shapes",
+          given.shapes, "must be SAB_SHAPES_ANY (0) or SAB_SHAPES_AUTO (1)");
+    check(is_auto || given.shapes == SAB_SHAPES_ANY, "options.shapes", "SAB_SHAPES_AUTO",
+          "goes with SAB_BUCKETS_AUTO only");
 }
 
 void check_fewest(const sab_plan_options& given) {
@@ -122,6 +126,7 @@ void check_fewest(const sab_plan_options& given) {
     };
     refuse(given.bucket_rule == SAB_BUCKETS_AUTO && given.max_shape_count == 0,
            "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+    refuse(given.shapes == SAB_SHAPES_ANY, "does not go with SAB_SHAPES_AUTO (1)");
     refuse(given.oversize != SAB_OVERSIZE_SINGLE,
            "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");
     refuse(given.max_batch_size == 0 || fewest <= given.max_batch_size,
@@ -155,6 +160,7 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
       batch_size_multiple(given.batch_size_multiple),
       tail(given.tail),
       oversize(given.oversize),
+      chooses_shapes(given.shapes == SAB_SHAPES_AUTO),
       has_ids(given.separate_by != nullptr),
       progress(given.progress, given.progress_ctx),
       threads(static_cast<std::size_t>(std::max<uint64_t>(given.threads, 1))) {

@@ -39,6 +39,8 @@ struct PlanOptions {
     sab_tail tail = SAB_TAIL_KEEP;
     sab_oversize oversize = SAB_OVERSIZE_ERROR;
     std::size_t max_shapes = 0;
+    bool chooses_shapes = false;  ///< as few as the padding target allows, `max_shapes` at most
+    bool has_few_shapes() const { return chooses_shapes || max_shapes > 0 || !id_shapes.empty(); }
     bool has_ids = false;  ///< ids separate the samples; they are given beside the sizes
     std::vector<std::size_t> id_shapes{};
     Progress progress{};

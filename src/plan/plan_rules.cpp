@@ -20,10 +20,9 @@ AutomaticRange automatic_range(const PlanOptions& options, uint64_t lower_bound,
 }
 
 double overhead(const Waste& waste, uint64_t lower_bound, bool has_budget) {
-    const double share = waste.padded > 0 ? waste.padding / waste.padded : 0;
     const auto bound = static_cast<double>(lower_bound);
     const double over = (static_cast<double>(waste.batches) - bound) / bound;
-    return std::max(share, has_budget ? over : 0);
+    return std::max(waste.share(), has_budget ? over : 0);
 }
 
 uint64_t bound_of(double batches) {
@@ -36,7 +35,7 @@ PlanFacts facts_of(const BatchSizes& batch_sizes, uint64_t samples) {
     facts.samples = samples;
     facts.length_multiples = options.length_multiples;
     facts.tail = options.tail;
-    facts.pads_to_bucket = options.max_shapes > 0 || !options.id_shapes.empty();
+    facts.pads_to_bucket = options.has_few_shapes();
     facts.bucket_rule = options.bucket_rule;
     facts.columns = static_cast<uint32_t>(batch_sizes.columns());
     facts.has_ids = options.has_ids;
@@ -80,6 +79,12 @@ std::vector<HeldPart> parts_for_fewest(uint64_t samples, uint64_t batch_size,
 std::size_t fewest_shapes(const PlanOptions& options, bool has_inside, bool has_singles) {
     const std::size_t inside = options.keeps_tail() ? 2 : 1;
     return (has_inside ? inside : 0) + (has_singles ? 1 : 0);
+}
+
+std::size_t most_shapes(std::size_t limit, std::size_t fewest) {
+    constexpr std::size_t most = 1024;
+    if (limit > 0) check_shapes(limit, fewest);
+    return limit > 0 ? limit : std::max(most, fewest);
 }
 
 void check_shapes(std::size_t shapes, std::size_t fewest) {

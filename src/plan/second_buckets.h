@@ -11,6 +11,8 @@ namespace sab {
 /// The buckets of a plan: those of all epochs or, if there are others, of even ones.
 struct PlanRanges {
     std::vector<BucketRange> first, second;
+    std::vector<ShapePadding>
+        shape_paddings{};  ///< that were tried, if it chose a number of shapes
 };
 
 /// Adds a second set to `only`, automatic buckets. Its borders lie in the middle half of the

@@ -37,7 +37,9 @@ uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
     add(given.epoch);
     add(given.micro_batches);
     add(given.steps_per_epoch);
-    for (const int32_t value : {options.bucket_rule, options.tail, options.oversize}) add(value);
+    for (const int32_t value : {options.bucket_rule, options.tail, options.oversize,
+                                static_cast<int32_t>(options.chooses_shapes)})
+        add(value);
     for (const double value : {options.padding_target, options.length_multiples[0]}) add(value);
     for (const uint64_t value :
          {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,

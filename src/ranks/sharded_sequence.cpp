@@ -231,9 +231,10 @@ void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Ba
     });
     if (count == 0) return;
     batch.bucket = static_cast<int64_t>(piece.bucket);
-    batch.padded_length[0] = plan_->facts().pads_to_bucket != 0
-                                 ? plan_->lengths(piece.bucket).padded_length[0]
-                                 : plan_->padded(batch.longest[0]);
+    if (plan_->has_few_shapes())
+        pad_to(*plan_, piece.bucket, batch);
+    else
+        batch.padded_length[0] = plan_->padded(batch.longest[0]);
 }
 
 ShardedSequence::Steps ShardedSequence::with_options(const EpochOptions& epoch_options) const {

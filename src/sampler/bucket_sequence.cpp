@@ -24,7 +24,8 @@ namespace {
 void price(const Plan& plan, const Cost* balance, BucketClass& of) {
     const std::span<const double> lengths = plan.lengths(of.bucket).padded_length;
     BatchClass& batches = of.batches;
-    batches.chain = of.bucket;
+    // those of few shapes are divided by themselves
+    if (!plan.has_few_shapes()) batches.chain = of.bucket;
     if (balance != nullptr)
         batches.cost = batches.length = (*balance)(batches.samples, lengths);
     else
@@ -65,6 +66,41 @@ std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance) {
     return sorted;
 }
 
+/// The last batches of a class are divided. Each piece is a class of its own.
+std::vector<BucketClass> filling_steps(const Plan& plan, const std::vector<BucketClass>& classes,
+                                       uint64_t step_batches, uint64_t joined) {
+    uint64_t over = 0;
+    std::vector<DivisibleBatch> divisible;
+    std::vector<BucketShape> of_classes;
+    for (const BucketClass& each : classes) {
+        over = (over + each.batches.batches) % step_batches;
+        divisible.push_back({each.bucket, each.batches.samples, each.batches.batches});
+        of_classes.push_back({each.batches.samples, each.bucket});
+    }
+    if (over == 0 || !plan.has_few_shapes()) return classes;
+    std::vector<std::vector<BucketClass>> pieces(classes.size());  // by the class with their shape
+    std::vector<BucketClass> whole = classes;
+    for (const auto& [which, batches, shapes] :
+         divide_by_shapes(plan, of_classes, divisible, step_batches - over, joined)) {
+        BucketClass piece = whole[which];
+        whole[which].batches.batches -= batches;
+        piece.first += whole[which].batches.batches * piece.batches.samples;
+        for (const std::size_t shape : shapes) {
+            piece.batches = classes[shape].batches;
+            piece.batches.batches = 1;
+            piece.padded_to = classes[shape].bucket;
+            pieces[shape].push_back(piece);
+            piece.first += piece.batches.samples;
+        }
+    }
+    std::vector<BucketClass> made;
+    for (std::size_t k = 0; k < whole.size(); ++k) {
+        if (whole[k].batches.batches > 0) made.push_back(whole[k]);
+        made.insert(made.end(), pieces[k].begin(), pieces[k].end());
+    }
+    return made;
+}
+
 CostOrder cost_order(const Plan& plan, const std::vector<BucketClass>& classes) {
     std::vector<BatchClass> batches(classes.size());
     std::ranges::transform(classes, batches.begin(), &BucketClass::batches);
@@ -80,10 +116,18 @@ struct BucketSet {
           classes(bucket_classes(*plan, balance)),
           order(cost_order(*plan, classes)),
           exchange(*plan) {}
+    /// Of the same plan. The batches fill steps.
+    BucketSet(const BucketSet& whole, uint64_t step_batches, uint64_t joined)
+        : plan(whole.plan),
+          classes(filling_steps(*plan, whole.classes, step_batches, joined)),
+          order(cost_order(*plan, classes)),
+          exchange(whole.exchange),
+          filled(step_batches) {}
     std::shared_ptr<const Plan> plan;
     std::vector<BucketClass> classes;  ///< by cost, highest first
     CostOrder order;                   ///< of any epoch
     Exchange exchange;
+    uint64_t filled = 1;  ///< batches of the steps that they fill
 };
 
 class BucketSequence : public CostOrderedSequence {
@@ -118,7 +162,7 @@ public:
     }
 
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
-        const auto& set = has_second_buckets(epoch_options.epoch) ? odd_ : even_;
+        const auto set = set_of(epoch_options);
         Present made{set, set->order.with_options(epoch_options), nullptr};
         if (first_copies_ != nullptr)
             made.separated = std::make_shared<const std::vector<uint32_t>>(separated(made.order));
@@ -162,6 +206,7 @@ public:
         const auto [batch_class, which] = order_.find(position);
         const BucketClass& own = set_->classes[batch_class];
         reader_.read(own.bucket, places(own, which, first, count), batch);
+        if (own.padded_to != own.bucket && count > 0) pad_to(reader_.plan(), own.padded_to, batch);
     }
 
 private:
@@ -171,6 +216,16 @@ private:
         CostOrder order;
         std::shared_ptr<const std::vector<uint32_t>> separated;
     };
+
+    std::shared_ptr<const BucketSet> set_of(const EpochOptions& epoch_options) const {
+        const auto& set = has_second_buckets(epoch_options.epoch) ? odd_ : even_;
+        const uint64_t filled = set->plan->has_few_shapes() ? epoch_options.filled() : 1;
+        if (filled == 1) return set;
+        if (set_->plan == set->plan && set_->filled == filled) return set_;
+        // copies of a sample are kept apart by batches
+        const uint64_t joined = first_copies_ == nullptr ? most_joined : 1;
+        return std::make_shared<const BucketSet>(*set, filled, joined);
+    }
 
     const BucketClass& found(uint64_t position) const {
         return set_->classes[order_.find(position).batch_class];

@@ -69,6 +69,13 @@ Cursor& need_lowerable(Sampler& sampler, std::size_t index, const char* function
     return found;
 }
 
+Cursor& need_plan(Sampler& sampler, const char* function) {
+    RandomAccess* const found = sampler.random_access();
+    if (found == nullptr || found->cursor().sequence().plan() == nullptr)
+        fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's");
+    return found->cursor();
+}
+
 uint64_t need_batch_count(const Sampler& sampler, const char* function) {
     const std::optional<uint64_t> count = sampler.known_batch_count();
     if (!count)

@@ -15,6 +15,8 @@ Cursor& need_all_ranks(Sampler& sampler, const char* function);
 Cursor& need_budget(Sampler& sampler, std::size_t index, const char* function);
 /// The same for a budget that can be lowered.
 Cursor& need_lowerable(Sampler& sampler, std::size_t index, const char* function);
+/// Of a sampler whose batches are a plan's.
+Cursor& need_plan(Sampler& sampler, const char* function);
 uint64_t need_batch_count(const Sampler& sampler, const char* function);
 
 /// SAB_E_ARGUMENT for a sampler that another function has made.

@@ -138,9 +138,13 @@ void Cursor::go_to_epoch(uint64_t epoch) {
 }
 
 Cursor::Parked Cursor::move_to(uint64_t epoch) {
-    const EpochOptions epoch_options{options_.seed,           epoch,
-                                     schedule_.world_size,    options_.costliest_first,
-                                     schedule_.micro_batches, options_.mix_lengths};
+    const EpochOptions epoch_options{options_.seed,
+                                     epoch,
+                                     schedule_.world_size,
+                                     options_.costliest_first,
+                                     schedule_.micro_batches,
+                                     options_.mix_lengths,
+                                     is_split()};
     Parked before = attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
@@ -323,6 +327,7 @@ void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
     if (!schedule_.mean) schedule_.mean = mean();
     const Slice part = slice(position, rank);
     order().fill(part.position, part.first, part.count, batch.batch);
+    if (part.padded_to != own_bucket) pad_to(plan(), part.padded_to, batch.batch);
     batch.weigh(*schedule_.mean);
     batch.epoch = schedule_.epoch_options.epoch;
     batch.position = position;
@@ -352,6 +357,10 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
         const uint64_t batch = (global_batch.position + rotated) % order().batches();
         return {batch, 0, order().samples(batch)};
     }
+    if (has_few_shapes()) {
+        const std::vector<Slice>& slices = divided_by_shapes(global_batch);
+        return rotated < slices.size() ? slices[rotated] : Slice{0, 0, 0};
+    }
     uint64_t piece = rotated;
     for (const DividedRun& run : divided(global_batch)) {
         if (piece < run.pieces) {
@@ -367,7 +376,7 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
 /// Whether the ranks divide the samples of the batches, as in a last step.
 bool Cursor::is_divided(const GlobalBatch& global_batch) const {
     return global_batch.batches < schedule_.world_size ||
-           (options_.last_step == SAB_LAST_STEP_SPLIT &&
+           (is_split() && !has_few_shapes() &&
             global_batch.position + global_batch.batches == order().batches());
 }
 
@@ -396,8 +405,56 @@ const std::vector<DividedRun>& Cursor::divided(const GlobalBatch& global_batch) 
     return divided_;
 }
 
+/// Without those of the pieces of a last step.
+std::vector<BucketShape> Cursor::order_shapes() const {
+    return schedule_.rest ? schedule_.rest->shapes() : bucket_shapes(plan());
+}
+
+std::vector<Shape> Cursor::shapes() const {
+    std::vector<BucketShape> shapes = order_shapes();
+    if (is_split() && !has_few_shapes() && schedule_.end > schedule_.first_position)
+        if (const GlobalBatch last = global_batch_at(schedule_.end - 1); is_divided(last))
+            for (const DividedRun& run : divided(last)) {
+                const std::size_t b = order().bucket(run.position);
+                const uint64_t least = run.samples / run.pieces;
+                if (least > 0) shapes.push_back({least, b});
+                if (run.samples % run.pieces > 0) shapes.push_back({least + 1, b});
+            }
+    ShapeList list;
+    list.add(plan(), shapes);
+    return std::move(list).sorted();
+}
+
+/// What each rank takes of a last step whose batches have few shapes: as many pieces as there are
+/// ranks, or as many as these shapes allow.
+const std::vector<Cursor::Slice>& Cursor::divided_by_shapes(const GlobalBatch& global_batch) const {
+    if (global_batch == divided_batch_) return slices_;
+    divided_batch_ = {};
+    slices_.clear();
+    std::vector<DivisibleBatch> batches;
+    for (uint64_t i = 0; i < global_batch.batches; ++i) {
+        const uint64_t batch = global_batch.position + i;
+        batches.push_back({order().bucket(batch), order().samples(batch), 1});
+    }
+    const std::vector<BucketShape> shapes = order_shapes();
+    std::vector<std::vector<std::size_t>> pieces(batches.size());
+    for (DividedBatches& divided :
+         divide_by_shapes(plan(), shapes, batches, schedule_.world_size - global_batch.batches, 1))
+        pieces[divided.which] = std::move(divided.shapes);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+        const uint64_t batch = global_batch.position + i;
+        if (pieces[i].empty()) slices_.push_back({batch, 0, batches[i].samples});
+        for (uint64_t first = 0; const std::size_t k : pieces[i]) {
+            slices_.push_back({batch, first, shapes[k].samples, shapes[k].bucket});
+            first += shapes[k].samples;
+        }
+    }
+    divided_batch_ = global_batch;
+    return slices_;
+}
+
 std::vector<DividedRun> Cursor::last_runs() const {
-    if (schedule_.position == schedule_.end) return {};
+    if (schedule_.position == schedule_.end || has_few_shapes()) return {};
     const GlobalBatch last = global_batch_at(schedule_.end - 1);
     return is_divided(last) ? divided(last) : std::vector<DividedRun>();
 }
@@ -511,9 +568,9 @@ Cursor::Parked Cursor::go_to(const OrderState& order, const CursorState& state,
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
     match_state("mix_lengths", state.mix_lengths, options_.mix_lengths);
     check_state(order, state);
-    const EpochOptions epoch_options{options_.seed,       order.epoch,
-                                     state.step_batches,  options_.costliest_first,
-                                     state.micro_batches, options_.mix_lengths};
+    const EpochOptions epoch_options{
+        options_.seed,       order.epoch,          state.step_batches, options_.costliest_first,
+        state.micro_batches, options_.mix_lengths, is_split()};
     return attempt(sequence_->make_epoch_order(epoch_options), [&] {
         check_consistent(state.first_batch <= sequence_->batches());
         check_consistent(done.empty() ||

@@ -6,6 +6,7 @@
 #include "sampler/rest.h"
 #include "sampler/sampler.h"
 #include "sampler/sampler_options.h"
+#include "sampler/shape_pieces.h"
 
 namespace sab {
 
@@ -72,6 +73,9 @@ public:
     Parked move_to(std::span<const std::byte> state);
     /// Swaps the epoch with one that the cursor left.
     void exchange(Parked& other) noexcept;
+    /// Of the batches of a plan: the shapes that those of the epoch at hand may have from the first
+    /// position on. Each is as large as a batch of its count can be.
+    std::vector<Shape> shapes() const;
     /// How the batches of the last step are divided; empty where they are not.
     std::vector<DividedRun> last_runs() const;
 
@@ -103,7 +107,9 @@ private:
         uint64_t position;
         uint64_t first;
         uint64_t count;
+        std::size_t padded_to = own_bucket;  ///< the bucket that has its padded lengths
     };
+    static constexpr std::size_t own_bucket = ~std::size_t{0};
 
     /// What the ranks take from the order together: one batch each, fewer in a last step that is
     /// split.
@@ -138,6 +144,10 @@ private:
         void check_end(uint64_t at) const;
     };
 
+    bool is_split() const { return options_.last_step == SAB_LAST_STEP_SPLIT; }
+    bool has_few_shapes() const { return sequence_->plan() != nullptr && plan().has_few_shapes(); }
+    std::vector<BucketShape> order_shapes() const;
+    const std::vector<Slice>& divided_by_shapes(const GlobalBatch& global_batch) const;
     const BatchOrder& order(const Schedule& schedule) const;
     const BatchOrder& order() const { return order(schedule_); }
     void check_any_step() const;
@@ -171,6 +181,7 @@ private:
     /// the global batch that was divided last, and its runs
     mutable GlobalBatch divided_batch_;
     mutable std::vector<DividedRun> divided_;
+    mutable std::vector<Slice> slices_;  ///< or what each rank takes of it, where shapes are few
 };
 
 class Cursor::Parked {

@@ -153,7 +153,7 @@ public:
             offsets_.resize(bucket.samples());
             Permutation(bucket.samples(), epoch.order.samples_key(b)).fill(0, offsets_);
             if (has_copies) separate(bucket, epoch.order.samples_key(b));
-            if (can_sum(bucket))
+            if (!plan.has_few_shapes() && can_sum(bucket))  // else pieces may be batches
                 add_by_sums(bucket, classes_of[b]);
             else
                 add_by_parts(bucket, classes_of[b]);
@@ -258,7 +258,8 @@ private:
             const BucketClass& of = epoch_.classes[k];
             add_class(k, [&](std::size_t j) {
                 double longest = 0;
-                std::size_t place = of.first + j * of.batches.samples;
+                // a piece of a batch of SAB_TAIL_WRAP may begin past the end
+                std::size_t place = (of.first + j * of.batches.samples) % count;
                 amounts_.add(of.batches.samples, [&](std::size_t) {
                     // only a batch of SAB_TAIL_WRAP reaches past the end
                     const SourceAmounts::Part& part = parts[place];
@@ -326,7 +327,9 @@ public:
             made->plan = present_->plan;
         else
             made->plan = plans_->make_unordered(turns);
-        made->classes = bucket_classes(*made->plan, balance_ ? &*balance_ : nullptr);
+        made->classes =
+            filling_steps(*made->plan, bucket_classes(*made->plan, balance_ ? &*balance_ : nullptr),
+                          epoch_options.filled(), 1);  // copies are kept apart by batches
         EpochOptions mixed = epoch_options;
         mixed.mix_lengths = true;  // batches are moved to keep the dues
         made->order = cost_order(*made->plan, made->classes).with_options(mixed);
@@ -378,7 +381,10 @@ void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
     };
     measure();
     std::vector<uint32_t> order = even_epoch(layout.amounts(), ids, costs, epoch_options);
-    const auto pieces = divide_for_last_step(order, samples, epoch_options, epoch.plan->fewest());
+    const auto pieces =
+        epoch.plan->has_few_shapes()
+            ? std::vector<BatchPiece>()
+            : divide_for_last_step(order, samples, epoch_options, epoch.plan->fewest());
     if (!pieces.empty()) {
         const auto first_id = static_cast<uint32_t>(costs.size());
         for (const BatchPiece& piece : pieces) layout.add_piece(piece);
@@ -442,9 +448,10 @@ void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch
         }
     }
     batch.bucket = static_cast<int64_t>(of.bucket);
-    batch.padded_length[0] = plan.facts().pads_to_bucket != 0
-                                 ? plan.lengths(of.bucket).padded_length[0]
-                                 : plan.padded(batch.longest[0]);
+    if (plan.has_few_shapes())
+        pad_to(plan, of.padded_to, batch);
+    else
+        batch.padded_length[0] = plan.padded(batch.longest[0]);
 }
 
 }  // namespace

@@ -108,7 +108,9 @@ void MixedSequence::put_in_order(Present& of, const EpochOptions& epoch_options)
     std::vector<uint32_t> order = even_epoch(amounts, batches, costs, epoch_options);
     std::vector<Piece> pieces;
     const uint64_t fewest = sequence.plan() == nullptr ? 1 : sequence.plan()->fewest();
-    const auto divided = divide_for_last_step(order, samples, epoch_options, fewest);
+    const bool keeps_shapes = sequence.plan() != nullptr && sequence.plan()->has_few_shapes();
+    const auto divided = keeps_shapes ? std::vector<BatchPiece>()
+                                      : divide_for_last_step(order, samples, epoch_options, fewest);
     for (const BatchPiece& piece : divided) {
         sequence.fill(piece.batch, piece.first, piece.count, batch);
         add(batch);

@@ -22,6 +22,10 @@ BatchSums sums_of(const Plan& plan) {
     return sums;
 }
 
+void pad_to(const Plan& plan, std::size_t bucket, Batch& batch) {
+    std::ranges::copy(plan.lengths(bucket).padded_length, batch.padded_length.begin());
+}
+
 namespace {
 
 SAB_VECTOR_CLONES uint32_t highest_of(const uint32_t* places, std::size_t count) {
@@ -219,11 +223,9 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch
             places.empty() ? 0 : size_at(bucket, highest_of(places.data(), places.size()));
         plan_->check_size(places.empty() || range.has(batch.longest[0]));
     }
+    if (plan_->has_few_shapes() && !places.empty()) return pad_to(*plan_, index, batch);
     for (std::size_t j = 0; j < batch.columns; ++j)
-        batch.padded_length[j] = places.empty() ? 0
-                                 : plan_->facts().pads_to_bucket
-                                     ? plan_->lengths(index).padded_length[j]
-                                     : plan_->padded(batch.longest[j], j);
+        batch.padded_length[j] = places.empty() ? 0 : plan_->padded(batch.longest[j], j);
 }
 
 }  // namespace sab

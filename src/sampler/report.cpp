@@ -162,7 +162,10 @@ public:
 
     /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
-        if (batch.count == 0) return;
+        if (batch.count == 0) {
+            ++empty_batches_;
+            return;
+        }
         add_samples(batch);
         if (rank == 0) lengths_.add(sum_of(batch.longest));
         rank_cost_ += cost_(batch.count, first_of(batch.padded_length, batch.columns));
@@ -180,6 +183,7 @@ public:
 
     void write_to(sab_plan_report& report) const {
         report.batches = batches_;
+        report.empty_batches = empty_batches_;
         report.total = sum_of(totals_);
         report.padded_total = sum_of(padded_totals_);
         report.columns = plan_.columns();
@@ -238,7 +242,7 @@ private:
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;
-    uint64_t batches_ = 0, repeated_ = 0;
+    uint64_t batches_ = 0, empty_batches_ = 0, repeated_ = 0;
     PerColumn totals_{}, padded_totals_{};
     double between_ = 0, imbalance_ = 0, rank_cost_ = 0, step_cost_ = 0, step_most_ = 0, pairs_ = 0,
            met_again_ = 0, partners_ = 0, seen_ = 0;

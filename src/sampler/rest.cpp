@@ -307,6 +307,19 @@ void Rest::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch)
         }
         done += some;
     }
+    // The batches of the epoch may be pieces that are padded to the length of another bucket.
+    if (done > 0 && epoch_.plan()->has_few_shapes())
+        pad_to(*epoch_.plan(), bucket(position), batch);
+}
+
+std::vector<BucketShape> Rest::shapes() const {
+    std::vector<BucketShape> shapes;
+    for (std::size_t b = 0; b < cuts_.size(); ++b) {
+        const Cut& of = cuts_[b];
+        if (of.batches > of.shorts) shapes.push_back({of.most, b});
+        if (of.shorts > 0 && of.short_samples > 0) shapes.push_back({of.short_samples, b});
+    }
+    return shapes;
 }
 
 std::vector<int64_t> Rest::left_out() const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/shapes.h"
 #include "sampler/sequence.h"
 
 namespace sab {
@@ -48,6 +49,8 @@ public:
     BatchSums sums() const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
+    /// Those of its batches, padded to the lengths of their buckets.
+    std::vector<BucketShape> shapes() const;
     /// Where what is left after so many of its batches begins.
     RestBegin after(uint64_t batches) const;
     /// The samples that no batch has room for.

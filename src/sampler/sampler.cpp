@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sampler/cursor.h"
+#include "sampler/capabilities.h"
 
 namespace sab {
 
@@ -53,6 +53,17 @@ sab_rows shown_rows(sab_sampler& sampler) {
     return {sizeof(sab_rows), batch.columns,
             batch.cu_seqlens.empty() ? nullptr : sampler.cu_seqlens.data(),
             batch.starts.empty() ? nullptr : batch.starts.data(), batch.capacity.data()};
+}
+
+const std::vector<Shape>& shown_shapes(sab_sampler& sampler) {
+    const Cursor& cursor = need_plan(*sampler.impl, "sab_sampler_get_shape");
+    const std::pair now(sampler.impl->changes(), cursor.epoch());
+    if (sampler.shapes_of != now) {
+        sampler.shapes_of = {EpochBatch::nothing_shown, 0};
+        sampler.shapes = cursor.shapes();
+        sampler.shapes_of = now;
+    }
+    return sampler.shapes;
 }
 
 sab_step shown_step(sab_sampler& sampler) {

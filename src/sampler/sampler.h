@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -184,6 +185,9 @@ struct sab_sampler {
     // Arrays of what sab_sampler_get_rows() and sab_sampler_get_step() showed:
     std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens{};
     sab::PerColumn step_totals{};
+    // What sab_sampler_get_shape() shows, and the Sampler::changes() and epoch that it is of:
+    std::vector<sab::Shape> shapes{};
+    std::pair<uint64_t, uint64_t> shapes_of{sab::EpochBatch::nothing_shown, 0};
     // What sab_next_block() showed:
     sab::BatchArrays block{};
     std::array<uint64_t, 2> offsets{};
@@ -200,6 +204,8 @@ namespace sab {
 /// What sab_sampler_get_rows() and sab_sampler_get_step() give for the batch that was shown last.
 /// Refuses if there is none.
 sab_rows shown_rows(sab_sampler& sampler);
+/// The shapes that sab_sampler_get_shape() shows.
+const std::vector<Shape>& shown_shapes(sab_sampler& sampler);
 sab_step shown_step(sab_sampler& sampler);
 
 /// Several batches; none when the epoch has no more.

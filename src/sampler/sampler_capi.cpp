@@ -90,6 +90,17 @@ sab_status sab_sampler_get_skipped(const sab_sampler* sampler, int64_t* indices,
     });
 }
 
+sab_status sab_sampler_get_shape(sab_sampler* sampler, size_t index, sab_shape* shape) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(sampler, "sampler");
+        sab::check_result(shape, "shape");
+        const std::vector<sab::Shape>& shapes = sab::shown_shapes(*sampler);
+        if (index >= shapes.size()) return SAB_END;
+        sab::write_result(sab::shown(shapes[index]), shape);
+        return SAB_OK;
+    });
+}
+
 sab_status sab_sampler_set_epoch(sab_sampler* sampler, uint64_t epoch) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");

@@ -82,6 +82,10 @@ struct EpochOptions {
     uint64_t costliest_first = 0;
     uint64_t micro_batches = 1;  ///< of an optimizer step, of each rank
     bool mix_lengths = false;    ///< in the batches of a step
+    /// batches of few shapes are divided so that they fill all steps
+    bool fills_steps = false;
+    /// Batches of such a step; 1: batches stay whole.
+    uint64_t filled() const { return fills_steps ? step_batches : 1; }
     bool operator==(const EpochOptions&) const = default;
 };
 
@@ -210,6 +214,9 @@ public:
     explicit EpochOrderOf(Value made) : value(std::move(made)) {}
     Value value;
 };
+
+/// Gives a batch the padded lengths of a bucket.
+void pad_to(const Plan& plan, std::size_t bucket, Batch& batch);
 
 /// Reads batches of a plan from places of its order.
 class PlanReader {

@@ -2,6 +2,7 @@
 
 #include "base/guard.h"
 #include "base/sorting.h"
+#include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
 #include "sampler/mixed_sequence.h"
 #include "sampler/ordered.h"
@@ -16,11 +17,33 @@ public:
         std::size_t bucket;
         uint64_t first;  ///< offset in the bucket; past its end it begins again
         uint64_t count;
+        std::size_t padded_to = bucket;  ///< the bucket that has the padded lengths
     };
+    using Slices = std::shared_ptr<const std::vector<Slice>>;
     SortedSequence(std::shared_ptr<const Plan> plan, SamplerKind kind, std::vector<Slice> slices)
         : reader_(std::move(plan)),
           kind_(kind),
           slices_(std::make_shared<const std::vector<Slice>>(std::move(slices))) {}
+
+    /// All batches by size. Those of few shapes are divided to fill steps of `step_batches`.
+    static std::vector<Slice> all_slices(const Plan& plan, uint64_t step_batches) {
+        std::vector<Slice> slices;
+        for (const BucketClass& each : filling_steps(plan, bucket_classes(plan), step_batches))
+            for (uint64_t i = 0; i < each.batches.batches; ++i)
+                slices.push_back({each.bucket, each.first + i * each.batches.samples,
+                                  each.batches.samples, each.padded_to});
+        std::ranges::sort(slices, {}, [](const Slice& s) { return std::pair(s.bucket, s.first); });
+        return slices;
+    }
+
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        if (!reader_.plan().has_few_shapes() || !is_sequential()) return nullptr;
+        return std::make_unique<EpochOrderOf<Slices>>(std::make_shared<const std::vector<Slice>>(
+            all_slices(reader_.plan(), epoch_options.filled())));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(slices_, static_cast<EpochOrderOf<Slices>&>(epoch_order).value);
+    }
 
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<SortedSequence>(*this);
@@ -36,13 +59,12 @@ public:
     uint64_t samples(uint64_t position) const override { return (*slices_)[position].count; }
     double cost(uint64_t position) const override {
         const Slice& slice = (*slices_)[position];
-        const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
+        const Bucket& bucket = reader_.plan().buckets()[slice.padded_to];
         return bucket.cost * static_cast<double>(slice.count) /
                static_cast<double>(bucket.batch_size);
     }
     BatchSums sums() const override {
-        return kind_ == kind_of("sab_sequential_sampler_new") ? sums_of(reader_.plan())
-                                                              : Sequence::sums();
+        return is_sequential() ? sums_of(reader_.plan()) : Sequence::sums();
     }
     PerColumn total(uint64_t position) const override {
         const Slice& slice = (*slices_)[position];
@@ -51,9 +73,12 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const Slice& slice = (*slices_)[position];
         reader_.read(slice.bucket, places(slice, first, count), batch);
+        if (slice.padded_to != slice.bucket && count > 0)
+            pad_to(reader_.plan(), slice.padded_to, batch);
     }
 
 private:
+    bool is_sequential() const { return kind_ == kind_of("sab_sequential_sampler_new"); }
     std::span<const uint32_t> places(const Slice& slice, uint64_t first, uint64_t count) const {
         const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
         places_.resize(count);
@@ -65,21 +90,12 @@ private:
 
     PlanReader reader_;
     SamplerKind kind_;
-    std::shared_ptr<const std::vector<Slice>> slices_;
+    Slices slices_;
     mutable std::vector<uint32_t> places_;
 };
 
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
-    std::vector<SortedSequence::Slice> slices;
-    for (std::size_t b = 0; b < plan->buckets().size(); ++b) {
-        const Bucket& bucket = plan->buckets()[b];
-        for (uint64_t i = 0; i < bucket.batches; ++i) {
-            const uint64_t first = i * bucket.batch_size;
-            const bool is_short =
-                plan->facts().tail != SAB_TAIL_WRAP && bucket.samples() - first < bucket.batch_size;
-            slices.push_back({b, first, is_short ? bucket.samples() - first : bucket.batch_size});
-        }
-    }
+    std::vector<SortedSequence::Slice> slices = SortedSequence::all_slices(*plan, 1);
     return std::make_unique<SortedSequence>(std::move(plan), kind_of("sab_sequential_sampler_new"),
                                             std::move(slices));
 }

@@ -123,6 +123,14 @@ static void NullArgumentsOfPlans_AreNamed(void) {
     IS_NULL(sab_plan_get_info(plan, NULL), "info");
     IS_NULL(sab_plan_get_bucket(NULL, 0, &bucket), "plan");
     IS_NULL(sab_plan_get_bucket(plan, 0, NULL), "bucket");
+    sab_shape shape = SAB_SHAPE_INIT;
+    uint64_t shapes = 0;
+    double padding = 0;
+    IS_NULL(sab_plan_get_shape(NULL, 0, &shape), "plan");
+    IS_NULL(sab_plan_get_shape(plan, 0, NULL), "shape");
+    IS_NULL(sab_plan_get_shape_padding(NULL, 0, &shapes, &padding), "plan");
+    IS_NULL(sab_plan_get_shape_padding(plan, 0, NULL, &padding), "shapes");
+    IS_NULL(sab_plan_get_shape_padding(plan, 0, &shapes, NULL), "padding");
     IS_NULL(sab_plan_get_skipped(NULL, longs, 64, &count), "plan");
     IS_NULL(sab_plan_get_skipped(plan, NULL, 64, &count), "indices");
     IS_NULL(sab_plan_get_skipped(plan, longs, 64, NULL), "count");
@@ -203,6 +211,9 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
     IS_NULL(sab_sampler_get_batch_count(NULL, &number), "sampler");
     IS_NULL(sab_sampler_get_batch_count(sampler, NULL), "count");
+    sab_shape shape = SAB_SHAPE_INIT;
+    IS_NULL(sab_sampler_get_shape(NULL, 0, &shape), "sampler");
+    IS_NULL(sab_sampler_get_shape(sampler, 0, NULL), "shape");
     IS_NULL(sab_sampler_get_skipped(NULL, NULL, 0, &count), "sampler");
     IS_NULL(sab_sampler_get_skipped(sampler, NULL, 0, NULL), "count");
     IS_NULL(sab_sampler_get_skipped(sampler, NULL, 1, &count), "indices");

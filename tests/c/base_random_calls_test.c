@@ -130,6 +130,7 @@ static sab_plan_options wild_plan_options(void) {
         options.length_multiples = one_number(any_number()), options.length_multiple_count = 1;
     if (below(3) == 0) options.tail = any_choice();
     if (below(3) == 0) options.oversize = any_choice();
+    if (below(8) == 0) options.shapes = any_choice();
     if (below(4) == 0)
         options.max_shapes = one_count(below(2) ? below(9) : (size_t)any_count()),
         options.max_shape_count = 1;

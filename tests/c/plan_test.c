@@ -569,6 +569,64 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
     sab_plan_free(plan);
 }
 
+static void Shapes_AreListedCostliestFirst(void) {
+    const int32_t numbers[] = {5, 3, 5, 4, 3, 4, 2};
+    const double expected[][2] = {{2, 5}, {3, 3}};
+    sab_plan_options options = budget(10);
+    options.max_shapes = one_count(3), options.max_shape_count = 1;
+    sab_plan *plan = plan_with(numbers, COUNT(numbers), &options);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
+    sab_shape shape = SAB_SHAPE_INIT;
+    for (size_t i = 0; i < 2; ++i) {
+        EXPECT_OK(sab_plan_get_shape(plan, i, &shape));
+        EXPECT((double)shape.count == expected[i][0] && shape.columns == 1 &&
+               *shape.padded_length == expected[i][1]);
+        EXPECT_OK(sab_sampler_get_shape(sampler, i, &shape));
+        EXPECT((double)shape.count == expected[i][0] && *shape.padded_length == expected[i][1]);
+    }
+    EXPECT(sab_plan_get_shape(plan, 2, &shape) == SAB_END);
+    EXPECT(sab_sampler_get_shape(sampler, 2, &shape) == SAB_END);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_sizes *sizes = sizes_of(numbers, COUNT(numbers));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 0, sizes, 10, NULL, &sampler));
+    EXPECT_FAILS(sab_sampler_get_shape(sampler, 0, &shape), SAB_E_UNSUPPORTED, "not a plan's");
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
+}
+
+static void ShapesAuto_AreTheFewestThatMeetTheTarget(void) {
+    for (int32_t limit = 0; limit <= 6; limit += 3) {
+        sab_plan_options options = budget(300);
+        options.shapes = SAB_SHAPES_AUTO;
+        options.padding_target = 0.05;
+        if (limit > 0) options.max_shapes = one_count((size_t)limit), options.max_shape_count = 1;
+        sab_plan *plan = plan_with(lengths(1000), 1000, &options);
+        const sab_plan_report report = report_of(plan);
+        uint64_t shapes = 0, last = 0, fewest = 0;
+        double padding = 0;
+        for (size_t i = 0; sab_plan_get_shape_padding(plan, i, &shapes, &padding) == SAB_OK; ++i) {
+            EXPECT(shapes > last && (limit == 0 || shapes <= (uint64_t)limit));
+            if (padding <= 0.05 && fewest == 0) fewest = shapes;
+            last = shapes;
+        }
+        EXPECT(report.target_met == (fewest > 0) && report.shapes <= (fewest > 0 ? fewest : last));
+        EXPECT(report.target_met == (report.padding <= 0.05) && (limit > 0 || report.target_met));
+        sab_plan_free(plan);
+    }
+    const double boundaries[] = {1, 2000};
+    sab_plan_options wrong = bounded(boundaries, 2, 2000);
+    wrong.shapes = SAB_SHAPES_AUTO;
+    sab_sizes *sizes = sizes_of(lengths(1000), 1000);
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_plan_new(sizes, &wrong, &plan), SAB_E_ARGUMENT,
+                 "options.shapes = SAB_SHAPES_AUTO: goes with SAB_BUCKETS_AUTO only");
+    wrong.shapes = 2;
+    EXPECT_FAILS(sab_plan_new(sizes, &wrong, &plan), SAB_E_ARGUMENT, "options.shapes = 2: must be");
+    sab_sizes_free(sizes);
+}
+
 static void LowerBound_IsTheTotalOverTheBudget(void) {
     const int32_t numbers[] = {6, 6, 6, 6};
     sab_cost *squares = new_quadratic();
@@ -1521,6 +1579,8 @@ int main(void) {
     RUN(TailWrap_RepeatsNoSampleTwiceOver);
     RUN(Oversize_IsSkippedRefusedOrAlone);
     RUN(MaxShapes_CountOversizeSinglesToo);
+    RUN(Shapes_AreListedCostliestFirst);
+    RUN(ShapesAuto_AreTheFewestThatMeetTheTarget);
     RUN(LowerBound_IsTheTotalOverTheBudget);
     RUN(LowerBound_IsAtLeastTheSamplesOverTheLargestBatch);
     RUN(Fingerprint_TellsPlansApart);

@@ -23,6 +23,7 @@ function test(name, run) {
 
 const WORDS = {
   tail: { keep: lib.SAB_TAIL_KEEP, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
+  shapes: { auto: lib.SAB_SHAPES_AUTO },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
   method: { shuffled: lib.SAB_PACK_SHUFFLED, best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, concat: lib.SAB_PACK_CONCAT },

@@ -162,6 +162,7 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const buckets[] = {"auto", "boundaries", "optimal", NULL};
     static const char* const tails[] = {"keep", "drop", "wrap", NULL};
     static const char* const oversize[] = {"error", "skip", "single", NULL};
+    static const char* const shapes[] = {"any", "auto", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "budget") == 0)
         add_budget(&c->plan_limits, words, count);
@@ -192,6 +193,8 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
         c->plan.batch_size_multiple = (uint64_t)number(value);
     else if (strcmp(key, "max_batch_size") == 0)
         c->plan.max_batch_size = (uint64_t)number(value);
+    else if (strcmp(key, "shapes") == 0)
+        c->plan.shapes = one_of(value, shapes);
     else if (strcmp(key, "max_shapes") == 0)
         c->plan.max_shapes = one_count((size_t)number(value)), c->plan.max_shape_count = 1;
     else if (strcmp(key, "boundaries") == 0) {

@@ -13,7 +13,7 @@ import pytest
 import sab
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-WORDS = {"cost", "balance", "tail", "oversize", "method", "last_step"}
+WORDS = {"cost", "balance", "tail", "oversize", "shapes", "method", "last_step"}
 
 
 class Case:

@@ -579,7 +579,8 @@ def test_a_warm_up_of_the_rest_of_an_epoch():
         sab.torch.warm_up(loader, lambda data: shapes.append(tuple(data.shape)), restore=[])
         assert sampler.state_dict() == place
         assert shapes == [(batch.count, batch.padded_length) for batch in given]
-        assert set(shapes) == {(batch.count, batch.padded_length) for batch in rest}
+        # and those that only other ranks have
+        assert set(shapes) >= {(batch.count, batch.padded_length) for batch in rest}
 
 
 def test_a_warm_up_of_samples_with_several_sizes():

@@ -310,6 +310,47 @@ def test_report_is_true():
     assert "padding" in str(report) and len(report.buckets) == len(plan.buckets)
 
 
+def test_shapes_on_ranks():
+    sizes = np.random.default_rng(5).integers(1, 300, 5000)
+    plan = sab.plan(sizes, budget=4096, max_shapes=8)
+    lengths = [bucket.padded_length for bucket in plan.buckets]
+    assert len(plan.shapes) <= 8 and {length for _, length in plan.shapes} == set(lengths)
+    seen = set()
+    for rank in range(16):
+        sampler = sab.BucketSampler(plan, rank=rank, world_size=16)
+        assert sampler.shapes == plan.shapes
+        seen |= {(batch.count, batch.padded_length) for batch in sampler.batches()}
+    assert seen <= set(plan.shapes)
+    assert plan.report(world_size=16).empty_batches == 0
+    sampler = sab.BucketSampler(plan)
+    sampler.set_budget(3000)
+    assert max(count * length for count, length in sampler.shapes) <= 3000
+    with pytest.raises(sab.UnsupportedError, match="not a plan's"):
+        from_rows = sab.PackedSampler(sizes, capacity=4096)
+        sab._batch.shapes_of(sab._native.lib.sab_sampler_get_shape, from_rows._handle, ("",))
+    with pytest.raises(ValueError, match="max_shapes = 8: must not be given: steps of random"):
+        sab.BalancedSampler(sizes, samples=64, padded=True, max_shapes=8)
+
+
+def test_shapes_auto():
+    sizes = np.random.default_rng(5).integers(1, 300, 5000)
+    plan = sab.plan(sizes, budget=4096, shapes="auto", padding=0.05)
+    report = plan.report()
+    tried = dict(report.shape_paddings)
+    chosen = min(shapes for shapes, padding in tried.items() if padding <= 0.05)
+    assert report.shapes == len(plan.shapes) <= chosen and report.padding <= 0.05
+    assert f"padding with {chosen} shapes" in str(report)
+    assert sab.plan(sizes, budget=4096).shape_paddings == []
+    two = {"a": sizes, "b": sizes[::-1]}
+    boxes = sab.plan(two, budget=8192, shapes="auto", padding=0.2, max_shapes=40)
+    assert all(len(lengths) == 2 for _, lengths in boxes.shapes)
+    assert len(boxes.shapes) <= 40 and boxes.shape_paddings
+    ids = sab.plan(sizes, budget=4096, shapes="auto", padding=0.05, separate_by=sizes % 2)
+    assert ids.report().padding <= 0.05 and ids.shape_paddings == []
+    with pytest.raises(ValueError, match="shapes = 'few': must be one of 'auto'"):
+        sab.plan(sizes, budget=4096, shapes="few")
+
+
 def test_oversize_policies():
     sizes = [1, 2, 50, 3]
     with pytest.warns(sab.SkippedWarning, match="1 of 4"):

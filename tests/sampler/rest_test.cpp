@@ -40,6 +40,7 @@ struct Job {
     Plan plan{};
     std::vector<double> limits{};  ///< of the padded total, then of the padded total of squares
     bool is_sequential = false;
+    bool has_few_shapes = false;
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     // of the epoch:
     uint64_t batches = 0;
@@ -131,6 +132,7 @@ void make_plan(Random& random, Job& job) {
     if (random.one_in(4)) options.max_batch_size = 1 + random.below(8);
     if (random.one_in(4) && options.tail >= SAB_TAIL_DROP)
         options.max_shapes = one_count(1 + random.below(6)), options.max_shape_count = 1;
+    job.has_few_shapes = options.max_shape_count > 0;
     if (random.one_in(4) && job.sizes.get()->impl.choice() == nullptr) {
         for (std::size_t i = 0; i < job.lengths[0].size(); ++i)
             job.ids.push_back(static_cast<int64_t>(random.below(3)));
@@ -313,7 +315,8 @@ private:
             }
         }
         if (at >= count) return false;
-        EXPECT_TRUE(empty == 0 || samples < ranks_.size()) << samples << " samples";
+        EXPECT_TRUE(empty == 0 || samples < ranks_.size() || job_.has_few_shapes)
+            << samples << " samples";
         EXPECT_GT(samples, 0u);
         batches_ += ranks_.size() - empty;
         if (is_lowered() && job_.options.last_step != SAB_LAST_STEP_WRAP)
@@ -334,7 +337,8 @@ private:
             }
             EXPECT_TRUE(batch.longest[c] == longest && batch.total[c] == total &&
                         batch.padded_length[c] >= longest);
-            if (batch.count > 0)
+            // a piece of few shapes may be padded to the length of another bucket
+            if (batch.count > 0 && !job_.has_few_shapes)
                 EXPECT_LE(batch.padded_length[c],
                           job_.padded[static_cast<std::size_t>(batch.bucket)][c]);
         }

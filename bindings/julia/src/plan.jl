@@ -4,6 +4,7 @@ export Plan, Report, create_buckets
 
 const TAILS = (keep = Raw.SAB_TAIL_KEEP, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
 const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
+const SHAPES = (auto = Raw.SAB_SHAPES_AUTO,)
 const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)
 
 "The batches of samples. Immutable; threads may share it. See [`Plan(sizes)`](@ref)."
@@ -33,13 +34,13 @@ end
 # point to.
 function plan_options(columns; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = nothing,
                       max_batch_size = nothing, min_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
-                      max_shapes = nothing, separate_by = nothing, threads = nothing, progress = nothing)
+                      shapes = nothing, max_shapes = nothing, separate_by = nothing, threads = nothing, progress = nothing)
     boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
     calls, costs = Calls(; progress = progress), Costs()
     given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size, min_batch_size = min_batch_size,
         batch_size_multiple = batch_size_multiple, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
-        oversize = choice(:oversize, oversize, OVERSIZE), threads = threads, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+        oversize = choice(:oversize, oversize, OVERSIZE), shapes = choice(:shapes, shapes, SHAPES), threads = threads, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     set_budgets!(given, budget, cost, costs, columns)
     kept = costs.kept
     push!(kept, calls)
@@ -88,7 +89,7 @@ end
 """
     Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
          cost, max_batch_size, min_batch_size = 0, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
-         drop_last = false, oversize = :error, max_shapes, separate_by, threads = 1, progress)
+         drop_last = false, oversize = :error, shapes, max_shapes, separate_by, threads = 1, progress)
 
 Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
 that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref) takes.
@@ -104,6 +105,8 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
 - `tail`: how samples that fill no batch are treated: `:keep`, `:drop` (`drop_last`) or `:wrap`.
 - `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)
   or `:single` (a batch of each).
+- `shapes`: `:auto` for the fewest distinct pairs of count and padded length whose padding is at most
+  `padding`, or `max_shapes` for at most so many: see [`SAB.shapes`](@ref).
 - `separate_by`: a whole number or a text for each sample; samples that differ in it never share a
   batch. The number of a text is its place among the sorted texts, from 0. `max_shapes` may then be a
   `Dict` with a number for each.
@@ -189,6 +192,41 @@ function skipped_samples(write, count)
 end
 
 """
+    shapes(plan)
+    shapes(sampler)
+
+The shapes of the full batches and the tails of all buckets, as pairs of count and padded length, the
+costliest first; of several columns the lengths are a [`PerColumn`](@ref). With `max_shapes` or
+`shapes = :auto` all samplers on the plan have these only, on any number of ranks. Those of a sampler
+are of the current epoch: with the pieces of a last step that is split, and under a lowered budget
+those of the batches from there on.
+"""
+shapes(plan::Plan) = GC.@preserve plan shapes((index, out) -> Raw.sab_plan_get_shape(plan, index, out), columns(plan))
+function shapes(show::Function, names)
+    found = Pair{Int, Any}[]
+    while true
+        shape = Raw.sab_shape()
+        check(show(length(found), shape)) == Raw.SAB_END && return found
+        push!(found, Int(shape.count) => per_column(shape.padded_length, Int(shape.columns), names))
+    end
+end
+
+"""
+    shape_paddings(plan)
+
+The numbers of shapes that `shapes = :auto` tried, and the padding with each, as pairs. Plans that were
+read do not have them.
+"""
+function shape_paddings(plan::Plan)
+    found = Pair{Int, Float64}[]
+    number, padding = Ref{UInt64}(0), Ref{Cdouble}(0)
+    while check(Raw.sab_plan_get_shape_padding(plan, length(found), number, padding)) != Raw.SAB_END
+        push!(found, Int(number[]) => padding[])
+    end
+    return found
+end
+
+"""
     skipped(plan)
 
 The samples outside the boundaries or over the budget, which are in no batch, by ascending size.
@@ -202,6 +240,7 @@ struct Report
     dropped::Int
     repeated::Int
     batches::Int
+    empty_batches::Int
     steps::Int
     lower_bound::Int
     shapes::Int

@@ -120,10 +120,13 @@ const SAB_TAIL_WRAP = 2
 const SAB_OVERSIZE_ERROR = 0
 const SAB_OVERSIZE_SKIP = 1
 const SAB_OVERSIZE_SINGLE = 2
+const SAB_SHAPES_ANY = 0
+const SAB_SHAPES_AUTO = 1
 struct sab_plan end
 const sab_bucket_rule = Int32
 const sab_tail = Int32
 const sab_oversize = Int32
+const sab_shape_rule = Int32
 
 mutable struct sab_plan_options <: Struct
     struct_size::Csize_t
@@ -138,6 +141,7 @@ mutable struct sab_plan_options <: Struct
     tail::sab_tail
     oversize::sab_oversize
     bucket_rule::sab_bucket_rule
+    shapes::sab_shape_rule
     padding_target::Float64
     bucket_batches::UInt64
     boundaries::Ptr{Float64}
@@ -173,6 +177,15 @@ mutable struct sab_bucket <: Struct
 end
 
 
+mutable struct sab_shape <: Struct
+    struct_size::Csize_t
+    count::UInt64
+    columns::Csize_t
+    padded_length::Ptr{Float64}
+    sab_shape() = zeroed(new())
+end
+
+
 mutable struct sab_plan_info <: Struct
     struct_size::Csize_t
     samples::UInt64
@@ -198,6 +211,7 @@ mutable struct sab_plan_report <: Struct
     dropped::UInt64
     repeated::UInt64
     batches::UInt64
+    empty_batches::UInt64
     steps::UInt64
     lower_bound::UInt64
     shapes::UInt64
@@ -1186,6 +1200,10 @@ const _sab_plan_get_info = Ref(C_NULL)
 sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
+const _sab_plan_get_shape = Ref(C_NULL)
+sab_plan_get_shape(plan, index, shape) = ccall(_sab_plan_get_shape[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_shape}), plan, index, shape)
+const _sab_plan_get_shape_padding = Ref(C_NULL)
+sab_plan_get_shape_padding(plan, index, shapes, padding) = ccall(_sab_plan_get_shape_padding[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{UInt64}, Ptr{Float64}), plan, index, shapes, padding)
 const _sab_plan_get_skipped = Ref(C_NULL)
 sab_plan_get_skipped(plan, indices, capacity, count) = ccall(_sab_plan_get_skipped[], sab_status, (Ptr{sab_plan}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), plan, indices, capacity, count)
 const _sab_plan_save = Ref(C_NULL)
@@ -1232,6 +1250,8 @@ const _sab_sampler_get_batch_count = Ref(C_NULL)
 sab_sampler_get_batch_count(sampler, count) = ccall(_sab_sampler_get_batch_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
 const _sab_sampler_get_skipped = Ref(C_NULL)
 sab_sampler_get_skipped(sampler, indices, capacity, count) = ccall(_sab_sampler_get_skipped[], sab_status, (Ptr{sab_sampler}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sampler, indices, capacity, count)
+const _sab_sampler_get_shape = Ref(C_NULL)
+sab_sampler_get_shape(sampler, index, shape) = ccall(_sab_sampler_get_shape[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{sab_shape}), sampler, index, shape)
 const _sab_sampler_set_epoch = Ref(C_NULL)
 sab_sampler_set_epoch(sampler, epoch) = ccall(_sab_sampler_set_epoch[], sab_status, (Ptr{sab_sampler}, UInt64), sampler, epoch)
 const _sab_sampler_seek = Ref(C_NULL)
@@ -1567,6 +1587,8 @@ function load(library)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
+    _sab_plan_get_shape[] = dlsym(library, :sab_plan_get_shape)
+    _sab_plan_get_shape_padding[] = dlsym(library, :sab_plan_get_shape_padding)
     _sab_plan_get_skipped[] = dlsym(library, :sab_plan_get_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
     _sab_plan_file_new[] = dlsym(library, :sab_plan_file_new)
@@ -1590,6 +1612,7 @@ function load(library)
     _sab_sampler_get_capabilities[] = dlsym(library, :sab_sampler_get_capabilities)
     _sab_sampler_get_batch_count[] = dlsym(library, :sab_sampler_get_batch_count)
     _sab_sampler_get_skipped[] = dlsym(library, :sab_sampler_get_skipped)
+    _sab_sampler_get_shape[] = dlsym(library, :sab_sampler_get_shape)
     _sab_sampler_set_epoch[] = dlsym(library, :sab_sampler_set_epoch)
     _sab_sampler_seek[] = dlsym(library, :sab_sampler_seek)
     _sab_sampler_tell[] = dlsym(library, :sab_sampler_tell)

@@ -347,6 +347,8 @@ The epoch of the cursor.
 """
 epoch(sampler::Sampler) = tell(sampler)[1]
 
+shapes(sampler::Sampler) = GC.@preserve sampler shapes((index, out) -> Raw.sab_sampler_get_shape(sampler, index, out), sampler.names)
+
 """
     skipped_count(sampler)
     skipped_count(stream)

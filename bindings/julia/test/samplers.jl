@@ -49,7 +49,15 @@ end
     # A constant, 1 a sample, 1 a token.
     @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches
     @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic, oversize = :skip))))
-    @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
+    few = SAB.Plan(sizes; budget = 512, max_shapes = 5)
+    @test length(SAB.shapes(few)) <= 5 && isempty(SAB.shape_paddings(few))
+    for rank in 0:3
+        sampler = SAB.BucketSampler(few; rank = rank, world_size = 4)
+        @test SAB.shapes(sampler) == SAB.shapes(few)
+        @test all(isempty(batch.indices) || (length(batch) => batch.padded_length) in SAB.shapes(few) for batch in sampler)
+    end
+    auto = SAB.Plan(sizes; budget = 512, shapes = :auto, padding = 0.05)
+    @test SAB.report(auto).padding <= 0.05 && length(SAB.shapes(auto)) <= last(first.(SAB.shape_paddings(auto)))
     @test SAB.info(SAB.Plan(sizes; budget = 512, max_shapes = 0)).fingerprint == SAB.info(SAB.Plan(sizes; budget = 512)).fingerprint
     @test SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 8)).fingerprint != SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 0)).fingerprint
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))

@@ -20,6 +20,7 @@ __all__ = ["Batch", "Block", "Capabilities", "Step"]
 Indices = npt.NDArray[np.int64]
 Layout = Literal["padded", "row"]
 PerColumn = Any  # a number, or of several columns a dictionary of numbers
+Shape = tuple[int, Any]  # a count, and a padded length or of several columns a tuple of them
 
 
 class Batch(NamedTuple):
@@ -167,6 +168,18 @@ def per_column(numbers: CData, columns: Sequence[str]) -> Any:
     if len(columns) == 1:
         return numbers[0]
     return dict(zip(columns, ffi.unpack(numbers, len(columns))))
+
+
+def shapes_of(
+    get: Callable[[CData, int, CData], int], handle: CData, columns: Sequence[str]
+) -> list[Shape]:
+    """The shapes that a function of the library gives one after the other."""
+    shape = new_struct("sab_shape")
+    shapes: list[Shape] = []
+    while check(get(handle, len(shapes), shape)) != lib.SAB_END:
+        lengths = tuple(ffi.unpack(shape.padded_length, len(columns)))
+        shapes.append((shape.count, lengths if len(columns) > 1 else lengths[0]))
+    return shapes
 
 
 def batch_of(b: CData, handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Batch:

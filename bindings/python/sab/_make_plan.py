@@ -50,6 +50,7 @@ def plan(
     tail: Tail = "keep",
     drop_last: bool = False,
     oversize: Oversize = "error",
+    shapes: Literal["auto"] | None = None,
     max_shapes: int | Mapping[int, int] | None = None,
     separate_by: npt.ArrayLike | Literal["source"] | None = None,
     threads: int = 1,
@@ -87,8 +88,9 @@ def plan(
             sizes.
         max_batch_size: no batch has more samples.
         min_batch_size: no batch has fewer samples, such as 2 for batch normalization; not with
-            boundaries, buckets or ``max_shapes``. Samples that this leaves no room for are skipped,
-            also under a lowered budget, and a last step in which ranks would get fewer is left out.
+            boundaries, buckets, ``shapes`` or ``max_shapes``. Samples that this leaves no room for
+            are skipped, also under a lowered budget. A last step in which ranks would get fewer is
+            left out.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores. A
@@ -99,8 +101,12 @@ def plan(
         oversize: samples outside the boundaries or over the budget alone: ``"error"`` refuses
             them, ``"skip"`` leaves them out with a SkippedWarning, ``"single"`` makes a batch of
             each.
+        shapes: ``"auto"``: the fewest distinct (count, padded length) whose padding is at most
+            ``padding``, at most ``max_shapes`` or 1,024. The report shows the padding with each
+            number that was tried.
         max_shapes: largest number of distinct (count, padded length), for compilers and CUDA
-            graphs; padding is as small as possible with them. The tail of ``"keep"`` needs one
+            graphs; padding is as small as possible with them. All samplers on the plan keep to
+            :attr:`Plan.shapes`. The tail of ``"keep"`` needs one
             shape, and ``"single"`` batches need at least one. With ``separate_by`` also a
             dictionary with a number for each id.
         separate_by: a whole number or a text for each sample: samples that differ in it never share
@@ -133,6 +139,7 @@ def plan(
         "tail": tail,
         "drop_last": drop_last,
         "oversize": oversize,
+        "shapes": shapes,
         "max_shapes": max_shapes,
         "separate_by": separate_by,
         "threads": threads,

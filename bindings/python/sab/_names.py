@@ -20,6 +20,8 @@ CHOICES = {
     "SAB_OVERSIZE_ERROR": "error",
     "SAB_OVERSIZE_SKIP": "skip",
     "SAB_OVERSIZE_SINGLE": "single",
+    "SAB_SHAPES_ANY": "any",
+    "SAB_SHAPES_AUTO": "auto",
     "SAB_LAYOUT_PADDED": "padded",
     "SAB_LAYOUT_ROW": "row",
     "SAB_LAST_STEP_SPLIT": "split",

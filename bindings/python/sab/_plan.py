@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import function, kind_of, whole
-from sab._batch import Batch, batches_of, per_column
+from sab._batch import Batch, Shape, batches_of, per_column, shapes_of
 from sab._cost import BalanceLike, BudgetLike
 from sab._display import as_html, one_line
 from sab._engine import Places, located, sources_pointer
@@ -144,6 +144,36 @@ class Plan(Saved, kind="sab_plan"):
         return buckets
 
     @property
+    def shapes(self) -> list[Shape]:
+        """The shapes of the full batches and of the tails of all buckets: tuples of count and
+        padded length, the costliest first. With several sizes a sample the length is a tuple of
+        lengths.
+
+        With ``max_shapes`` or ``shapes="auto"`` all samplers on the plan have these shapes only, on
+        any number of ranks. The rest of an epoch after ``set_budget`` has others, and so has each
+        epoch of a mixture: see ``shapes`` of the sampler. Without, a batch may be padded to less.
+
+        >>> import sab
+        >>> sab.plan([5, 3, 5, 4, 3, 4, 2], budget=10, max_shapes=3).shapes
+        [(2, 5.0), (3, 3.0)]
+        """
+        return shapes_of(lib.sab_plan_get_shape, self._handle, self._columns)
+
+    @property
+    def shape_paddings(self) -> list[tuple[int, float]]:
+        """The numbers of shapes that ``shapes="auto"`` tried, and the padding with each. Not kept
+        in files and copies, and not with several ids.
+        """
+        shapes, padding = ffi.new("uint64_t *"), ffi.new("double *")
+        found: list[tuple[int, float]] = []
+        while (
+            check(lib.sab_plan_get_shape_padding(self._handle, len(found), shapes, padding))
+            != lib.SAB_END
+        ):
+            found.append((int(shapes[0]), float(padding[0])))
+        return found
+
+    @property
     def skipped(self) -> npt.NDArray[np.int64]:
         """Indices of the samples left out as outside the boundaries or over the budget, by
         ascending size.
@@ -185,13 +215,18 @@ class Plan(Saved, kind="sab_plan"):
         totals = [ffi.new("double[]", len(self._columns)) for _ in range(2)]
         report.totals, report.padded_totals = totals
         check(lib.sab_plan_get_report(self._handle, options, calls.options(), report), calls)
-        others = ("totals", "padded_totals", "buckets", "sources")
+        others = ("totals", "padded_totals", "shape_paddings", "buckets", "sources")
         fields = {name: getattr(report, name) for name in Report._fields if name not in others}
         fields["target_met"] = bool(report.target_met)
         fields["totals"], fields["padded_totals"] = (
             dict(zip(self._columns, numbers)) for numbers in totals
         )
-        return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
+        return Report(
+            **fields,
+            shape_paddings=self.shape_paddings,
+            buckets=self.buckets,
+            sources=self._source_reports(options, calls),
+        )
 
     def locate(
         self,

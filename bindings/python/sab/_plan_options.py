@@ -65,6 +65,7 @@ class PlanOptions(TypedDict, total=False):
     tail: Tail
     drop_last: bool
     oversize: Oversize
+    shapes: Literal["auto"] | None
     max_shapes: int | Mapping[int, int] | None
     separate_by: npt.ArrayLike | Literal["source"] | None
     threads: int
@@ -114,6 +115,8 @@ def plan_options(
     options.tail = one_of("tail", tail, _TAILS)
     if "oversize" in given:
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
+    if (shapes := given.get("shapes")) is not None:
+        options.shapes = one_of("shapes", shapes, {"auto": lib.SAB_SHAPES_AUTO})
     _set_ids(options, given, calls, source)
     options.threads = whole("threads", given.get("threads", 1), 0)
     return options, calls

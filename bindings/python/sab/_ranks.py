@@ -451,6 +451,7 @@ class BalancedSampler(RandomAccessSampler):
         padded: steps are random samples, and micro-batches are padded. ``budget``, ``cost`` and
             ``balance`` are then costs of a padded batch; a function cannot be one of them. The
             micro-batches of a step are sorted, the costliest of each rank first.
+        max_shapes: is refused: random steps have any shapes.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
@@ -482,6 +483,7 @@ class BalancedSampler(RandomAccessSampler):
         steps_per_epoch: int = 0,
         fill: float | None = None,
         padded: bool = False,
+        max_shapes: int | None = None,
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
         rank: int = 0,
@@ -490,6 +492,11 @@ class BalancedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
+        if max_shapes is not None:
+            raise ValueError(
+                f"max_shapes = {max_shapes!r}: must not be given: steps of random samples have any "
+                "shapes; for few, give a sab.BucketSampler a sab.plan(max_shapes=...)"
+            )
         calls = Calls(progress=progress, what="balance")
         options = calls.options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)

@@ -41,6 +41,7 @@ class Report(NamedTuple):
     dropped: int
     repeated: int
     batches: int
+    empty_batches: int
     steps: int
     lower_bound: int
     shapes: int
@@ -56,6 +57,7 @@ class Report(NamedTuple):
     target_met: bool
     totals: dict[str, float]
     padded_totals: dict[str, float]
+    shape_paddings: list[tuple[int, float]]
     buckets: list[Bucket]
     sources: dict[Name, SourceReport]
 
@@ -134,6 +136,14 @@ def _facts_of(report: Report) -> Facts:
     rows += [
         ("target (padding, extra batches)", target),
         ("distinct shapes", f"{report.shapes:,}"),
+    ]
+    if report.empty_batches:
+        rows.append(("batches without a sample", f"{report.empty_batches:,}"))
+    rows += [
+        (f"padding with {shapes:,} shapes", f"{100 * padding:.2f} %")
+        for shapes, padding in report.shape_paddings
+    ]
+    rows += [
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
         ("batch mates that meet again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),

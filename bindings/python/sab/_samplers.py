@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from sab._arguments import whole
+from sab._batch import Shape, shapes_of
 from sab._cost import BalanceLike, Budget, BudgetLike, Cost
 from sab._display import Facts
 from sab._memory_budget import NotPlanned, Waiting, share_of
@@ -43,6 +44,14 @@ class PlanSampler(RandomAccessSampler):
         :meth:`load_state_dict` with a lowered budget that of the state.
         """
         return self._plan
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shapes of the batches of the current epoch, of all ranks: as :attr:`Plan.shapes`,
+        with those of a last step that is split. After :meth:`set_budget`, those of the batches from
+        there on.
+        """
+        return shapes_of(lib.sab_sampler_get_shape, self._handle, self._plan.columns)
 
     def _sample_count(self) -> int:
         if self._waiting is not None:

@@ -34,6 +34,9 @@ void note_plan(Run &run, const sab_plan *plan) {
         run.note(bucket.total, bucket.columns * sizeof *bucket.total);
         run.note(bucket.cost);
     }
+    sab_shape shape = SAB_SHAPE_INIT;
+    CALL_INTO(shape, sab_plan_get_shape(plan, 0, &shape));
+    run.note(shape.count);
     std::size_t size = 0;
     CALL_INTO(size, sab_plan_write(plan, nullptr, 0, &size));
     std::vector<unsigned char> image(size);

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Callable
 
 import numpy as np
 
 from sab._arguments import function
-from sab._batch import Batch
+from sab._batch import Batch, Shape
 from sab._plan import Plan
 from sab._random_access import RandomAccessSampler
-from sab._samplers import BucketSampler
+from sab._samplers import BucketSampler, PlanSampler
 from sab.torch._loader import DataLoader
 from sab.torch._memory import data_of
 from sab.torch._trace import without_trace
@@ -28,9 +29,10 @@ def warm_up(
     """Runs a training step on each shape of an epoch once, largest first, so that compilers,
     kernels and the allocator have seen all of them before training begins.
 
-    The shapes are those of the epoch at hand, of this rank. After a state of other ranks or another
-    budget in this epoch they are those of the rest. With ``max_shapes`` of the plan other
-    epochs have no others, but for the last step on several ranks.
+    Where the batches have the shapes of :attr:`sab.BucketSampler.shapes`, as with ``max_shapes`` or
+    ``shapes="auto"`` of the plan, these are run, also those that only other ranks have. Else they
+    are those of the epoch at hand, of this rank. After a state of other ranks or another budget in
+    this epoch they are those of the rest.
 
     Args:
         source: a loader, whose place is left as it is; a sampler; or a plan, for the batches of a
@@ -63,7 +65,7 @@ def warm_up(
             f"source is a {type(source).__name__}: must be a sab.torch.DataLoader, a sampler with "
             "random access, or a sab.Plan"
         )
-    batches = _first_of_each_shape(sampler)
+    batches = _of_planned_shapes(sampler) or _first_of_each_shape(sampler)
     with without_trace(restore):
         for batch in batches:
             step(batch if loader is None else data_of(loader, batch))
@@ -77,6 +79,39 @@ def _begin_of_known(sampler: RandomAccessSampler) -> int:
     except ValueError:
         return sampler._tell()[1]
     return 0
+
+
+def _shape_of(batch: Batch) -> Shape:
+    lengths = batch.padded_length
+    return batch.count, tuple(lengths.values()) if isinstance(lengths, dict) else lengths
+
+
+def _of_planned_shapes(sampler: RandomAccessSampler) -> list[Batch]:
+    """A batch of each shape of the sampler; none where batches have others."""
+    if not isinstance(sampler, PlanSampler):
+        return []
+    shapes = sampler.shapes
+    wanted = set(shapes)
+    found: dict[Shape, Batch] = {}
+    own = (sampler.batch(position) for position in range(_begin_of_known(sampler), len(sampler)))
+    for batch in itertools.chain(own, BucketSampler(sampler.plan).batches()):
+        if len(found) == len(shapes):
+            break
+        if batch.count and _shape_of(batch) not in wanted:
+            return []
+        if batch.count:
+            found.setdefault(_shape_of(batch), batch)
+    for count, lengths in shapes:
+        # of a step that this rank has no part in: the first samples of a larger batch
+        larger = [
+            batch
+            for (other, length), batch in found.items()
+            if length == lengths and other >= count
+        ]
+        if (count, lengths) not in found and larger:
+            indices = larger[0].indices[:count]
+            found[count, lengths] = larger[0]._replace(indices=indices, count=count)
+    return [found[shape] for shape in shapes if shape in found]
 
 
 def _first_of_each_shape(sampler: RandomAccessSampler) -> list[Batch]:

@@ -76,18 +76,18 @@ class Collate:
     Args:
         spare: a batch of one sample, which is loaded in the place of none.
         main: the name of the model's main input.
-        max_shapes: where the data must have the planned lengths.
+        few_shapes: what asks that data have the planned lengths, in words; "" if nothing does.
     """
 
     def __init__(
-        self, collate_fn: Any, dataset: Any, spare: Batch, main: str, max_shapes: Any
+        self, collate_fn: Any, dataset: Any, spare: Batch, main: str, few_shapes: str
     ) -> None:
         self.collate_fn = collate_fn
         self.takes_batch = takes_batch(collate_fn)
         self.dataset = dataset
         self.spare = spare
         self.main = main
-        self.max_shapes = max_shapes
+        self.few_shapes = few_shapes
 
     def __call__(self, samples: list[Any], batch: Batch) -> Any:
         if samples:
@@ -107,7 +107,7 @@ class Collate:
             is_planned = batch.layout == "padded" and self._has_lengths(samples, batch)
             padding = _padding_to(self.collate_fn, batch.padded_length) if is_planned else None
             data = (padding or self.collate_fn)(samples)
-        if self.max_shapes is not None and batch.layout == "padded":
+        if self.few_shapes and batch.layout == "padded":
             self._check_length(data, batch)
         return data
 
@@ -125,13 +125,13 @@ class Collate:
         each = _multiple_of(self.collate_fn)
         if found != batch.padded_length and each and batch.padded_length % each:
             raise ValueError(
-                f"max_shapes = {self.max_shapes}: the data collator pads {self.main!r} to a "
+                f"{self.few_shapes}: the data collator pads {self.main!r} to a "
                 f"multiple of {each}, but the batch is planned with {batch.padded_length:g}; give "
                 f"prepare() length_multiple={each}"
             )
         if found != batch.padded_length:
             raise ValueError(
-                f"max_shapes = {self.max_shapes}: the data collator pads {self.main!r} to {found}, "
+                f"{self.few_shapes}: the data collator pads {self.main!r} to {found}, "
                 f"but the batch is planned with {batch.padded_length:g}; use one with "
                 "pad_to_multiple_of, such as DataCollatorWithPadding, and the lengths of "
                 f"{self.main!r}, or a function of the samples and their sab.Batch"

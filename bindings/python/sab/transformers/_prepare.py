@@ -138,8 +138,8 @@ def prepare(
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
             ``balance``, ``costliest_first``, ``last_step``, ``mix_lengths`` and
             ``steps_per_epoch`` of :class:`sab.BucketSampler`. Evaluation takes ``cost``,
-            ``length_multiple``, ``max_batch_size``, ``batch_size_multiple``, ``max_shapes`` and
-            ``padding`` among them.
+            ``length_multiple``, ``max_batch_size``, ``batch_size_multiple``, ``max_shapes``,
+            ``shapes`` and ``padding`` among them.
 
     Returns:
         The same trainer.
@@ -309,6 +309,11 @@ class _Prepared:
         accelerator = self.trainer.accelerator
         return accelerator.process_index // same, accelerator.num_processes // same
 
+    def _few_shapes(self) -> str:
+        """The options that limit the shapes, in words; "" without them."""
+        given = {name: self.training.options.get(name) for name in ("max_shapes", "shapes")}
+        return " and ".join(f"{name} = {value!r}" for name, value in given.items() if value)
+
     def _loader(self, theirs: Any, sampler: RandomAccessSampler) -> DataLoader:
         """A loader with the data set, data collator and options of one of Trainer."""
         collator = self.trainer.data_collator
@@ -322,7 +327,7 @@ class _Prepared:
                 theirs.dataset,
                 batch._replace(count=1, indices=batch.indices[:1]),
                 main_input(self.trainer),
-                self.training.options.get("max_shapes"),
+                self._few_shapes(),
             ),
             generator=torch.Generator(),  # so that a pass takes no numbers of the global generator
             **{name: getattr(theirs, name) for name in _LOADER_OPTIONS if hasattr(theirs, name)},

@@ -31,6 +31,7 @@ _OF_EVALUATION = (
     "max_batch_size",
     "max_shapes",
     "padding",
+    "shapes",
 )
 _OF_ORDER = (
     "balance",

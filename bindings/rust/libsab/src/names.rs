@@ -21,6 +21,8 @@ pub(crate) const CHOICES: &[(&str, &str)] = &[
     ("SAB_OVERSIZE_ERROR", "Oversize::Error"),
     ("SAB_OVERSIZE_SKIP", "Oversize::Skip"),
     ("SAB_OVERSIZE_SINGLE", "Oversize::Single"),
+    ("SAB_SHAPES_ANY", "ShapeRule::Any"),
+    ("SAB_SHAPES_AUTO", "ShapeRule::Auto"),
     ("SAB_LAYOUT_PADDED", "Layout::Padded"),
     ("SAB_LAYOUT_ROW", "Layout::Row"),
     ("SAB_LAST_STEP_SPLIT", "LastStep::Split"),

@@ -62,7 +62,23 @@ pub enum Oversize {
     Single,
 }
 
+/// How many shapes batches have: distinct pairs of count and padded length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShapeRule {
+    /// Any number, or the [`PlanOptions::max_shapes`] that pad least.
+    #[default]
+    Any,
+    /// The fewest whose padding is at most the padding target, at most [`PlanOptions::max_shapes`]
+    /// or 1,024. [`Plan::shape_paddings`] has the numbers that were tried.
+    Auto,
+}
+
 constants! {
+    ShapeRule {
+        Any = SAB_SHAPES_ANY,
+        Auto = SAB_SHAPES_AUTO,
+    }
     Tail {
         Keep = SAB_TAIL_KEEP,
         Drop = SAB_TAIL_DROP,
@@ -126,6 +142,8 @@ impl<'f> PlanOptions<'f> {
         tail(tail: Tail) => tail = tail.raw();
         /// How samples that are too large are treated; [`Oversize::Error`].
         oversize(oversize: Oversize) => oversize = oversize.raw();
+        /// [`BucketRule::Auto`]: how many shapes there are; [`ShapeRule::Any`].
+        shapes(rule: ShapeRule) => shapes = rule.raw();
         /// Threads that sort the sizes, at most 256; 1. The plan is the same for any number.
         threads(threads: u64) => threads = threads;
     }
@@ -190,7 +208,9 @@ impl<'f> PlanOptions<'f> {
     /// the default: no limit.
     ///
     /// The tail that [`Tail::Keep`] leaves needs one shape, samples of [`Oversize::Single`] at
-    /// least one. A last step split between ranks, or a lowered budget, may add shapes.
+    /// least one. All samplers on the plan keep to [`Plan::shapes`], on any number of ranks. The
+    /// rest of an epoch under a lowered budget has shapes of its own, and so has each epoch of a
+    /// mixture: [`Sampler::shapes`](crate::Sampler::shapes).
     pub fn max_shapes(mut self, shapes: u64) -> Self {
         self.max_shapes = if shapes == 0 { Vec::new() } else { vec![shapes] };
         self
@@ -454,6 +474,30 @@ impl Plan {
         numbers.map(|index| self.handle.bucket(index)).collect()
     }
 
+    /// The shapes of the full batches and the tails of all buckets, the costliest first. With
+    /// [`PlanOptions::max_shapes`] or [`ShapeRule::Auto`] batches have no others.
+    ///
+    /// ```
+    /// use libsab::{Plan, PlanOptions, Sizes};
+    ///
+    /// let options = PlanOptions::new().budget(10.0).max_shapes(3);
+    /// let plan = Plan::new(&Sizes::from_vec(vec![5u8, 3, 5, 4, 3, 4, 2])?, &options)?;
+    /// let shapes: Vec<_> = plan.shapes().iter().map(|s| (s.count, s.padded_length[0])).collect();
+    /// assert_eq!(shapes, [(2, 5.0), (3, 3.0)]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shapes(&self) -> Vec<Shape> {
+        self.handle.shapes()
+    }
+
+    /// The numbers of shapes that [`ShapeRule::Auto`] tried, and the padding with each.
+    /// Plans of bytes and files do not have them.
+    #[must_use]
+    pub fn shape_paddings(&self) -> Vec<(u64, f64)> {
+        self.handle.shape_paddings()
+    }
+
     /// The samples that were left out, by ascending size.
     #[must_use]
     pub fn skipped(&self) -> Vec<i64> {
@@ -597,6 +641,16 @@ pub struct Bucket {
     pub id: i64,
 }
 
+/// A shape of batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// Samples.
+    pub count: u64,
+    /// What they are padded to, one a column.
+    pub padded_length: PerColumn<f64>,
+}
+
 /// Padding, costs and mixing of an epoch of a [`Sampler::bucket`](crate::Sampler::bucket), known before
 /// any training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -613,6 +667,9 @@ pub struct Report {
     pub repeated: u64,
     /// Batches over all ranks.
     pub batches: u64,
+    /// Batches without a sample, which ranks get in a last step that cannot be split further. Not in
+    /// `batches` or `shapes`.
+    pub empty_batches: u64,
     /// Steps of the optimizer.
     pub steps: u64,
     /// See [`PlanInfo::lower_bound`].

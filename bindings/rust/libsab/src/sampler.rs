@@ -10,7 +10,7 @@ use crate::cost::Cost;
 use crate::error::{BoxError, Error};
 use crate::mixture::{Mixture, SourceReport};
 use crate::options::{constants, options, setters};
-use crate::plan::Plan;
+use crate::plan::{Plan, Shape};
 use crate::raw::{certain, SamplerHandle};
 
 /// How batches that do not fill the last step of all ranks are treated.
@@ -282,6 +282,17 @@ impl<'a> Sampler<'a> {
     #[must_use]
     pub fn tell(&self) -> (u64, u64) {
         certain(self.handle.tell())
+    }
+
+    /// The shapes of the batches of the current epoch, of all ranks: as
+    /// [`Plan::shapes`](crate::Plan::shapes), with those of a last step that is split. Under a lowered
+    /// budget those of the batches from there on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] for a sampler whose batches are not a plan's.
+    pub fn shapes(&mut self) -> Result<Vec<Shape>, Error> {
+        self.handle.shapes()
     }
 
     /// Number of samples left out because they are too large.

@@ -7,7 +7,7 @@ use std::path::Path;
 use libsab::{
     BalancedOptions, Batch, BionemoOptions, BucketRule, Budget, Cost, CostTerm, Error, LastStep,
     Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, Plan, PlanOptions, Sampler,
-    SamplerOptions, Sizes, Tail,
+    SamplerOptions, ShapeRule, Sizes, Tail,
 };
 
 /// The lines of a case.
@@ -88,6 +88,7 @@ impl Case<'_> {
             ["batch_size_multiple", value] => options.batch_size_multiple(number(value)),
             ["max_batch_size", value] => options.max_batch_size(number(value)),
             ["max_shapes", value] => options.max_shapes(number(value)),
+            ["shapes", "auto"] => options.shapes(ShapeRule::Auto),
             _ => panic!("{}: unknown plan {words:?}", self.name),
         })
     }

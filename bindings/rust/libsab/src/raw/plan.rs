@@ -1,7 +1,7 @@
 //! Calls of `plan.h`.
 
 use super::*;
-use crate::plan::{Bucket, PlanOptions, Report};
+use crate::plan::{Bucket, PlanOptions, Report, Shape};
 use crate::sampler::SamplerOptions;
 
 /// Owns a `sab_plan`.
@@ -55,6 +55,26 @@ fn check_columns(name: &str, numbers: &[f64], columns: usize) -> Result<(), Erro
         format!("{numbers:?}"),
         format!("must have a number for each of the columns, {columns}"),
     ))
+}
+
+/// The shapes that a function of the library shows one after the other.
+///
+/// # Safety
+///
+/// `show` fills a shape as `sab_plan_get_shape()` does.
+pub(super) unsafe fn shapes(
+    mut show: impl FnMut(usize, &mut sys::sab_shape) -> sys::sab_status,
+) -> Result<Vec<Shape>, Error> {
+    let mut found = Vec::new();
+    loop {
+        let mut shape = empty::<sys::sab_shape>();
+        if check(show(found.len(), &mut shape))? == sys::SAB_END {
+            return Ok(found);
+        }
+        // SAFETY: the caller's promise; a length for each column.
+        let padded_length = unsafe { per_column(shape.padded_length, shape.columns) };
+        found.push(Shape { count: shape.count, padded_length });
+    }
 }
 
 impl PlanHandle {
@@ -161,6 +181,33 @@ impl PlanHandle {
         unsafe { column_names(info.column_names, info.columns) }
     }
 
+    pub(crate) fn shapes(&self) -> Vec<Shape> {
+        // SAFETY: a live handle, which keeps the lengths.
+        certain(unsafe {
+            shapes(|index, shape| sys::sab_plan_get_shape(self.pointer(), index, shape))
+        })
+    }
+
+    pub(crate) fn shape_paddings(&self) -> Vec<(u64, f64)> {
+        let mut found = Vec::new();
+        loop {
+            let (mut shapes, mut padding) = (0, 0.0);
+            // SAFETY: a live handle and places for the results.
+            let status = unsafe {
+                sys::sab_plan_get_shape_padding(
+                    self.pointer(),
+                    found.len(),
+                    &mut shapes,
+                    &mut padding,
+                )
+            };
+            if certain(check(status)) == sys::SAB_END {
+                return found;
+            }
+            found.push((shapes, padding));
+        }
+    }
+
     pub(crate) fn skipped(&self) -> Vec<i64> {
         // SAFETY: a live handle; a plan cannot change, so the count is the same in both calls.
         certain(unsafe {
@@ -197,6 +244,7 @@ impl PlanHandle {
             dropped: report.dropped,
             repeated: report.repeated,
             batches: report.batches,
+            empty_batches: report.empty_batches,
             steps: report.steps,
             lower_bound: report.lower_bound,
             shapes: report.shapes,

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::*;
 use crate::pack::PackedOptions;
+use crate::plan::Shape;
 use crate::sampler::SamplerOptions;
 
 impl PackedOptions<'_> {
@@ -175,6 +176,15 @@ impl<'a> SamplerHandle<'a> {
             }
         }
         Ok(shown)
+    }
+
+    pub(crate) fn shapes(&mut self) -> Result<Vec<Shape>, Error> {
+        // SAFETY: a live handle that nobody else uses.
+        unsafe {
+            super::plan::shapes(|index, shape| {
+                sys::sab_sampler_get_shape(self.pointer(), index, shape)
+            })
+        }
     }
 
     pub(crate) fn skipped_count(&self) -> Result<usize, Error> {

@@ -255,6 +255,7 @@ mutable struct sab_rows <: Struct
     cu_seqlens::Ptr{Ptr{Int32}}
     starts::Ptr{Int64}
     capacity::Ptr{Float64}
+    cu_seqlens_unpadded::Ptr{Ptr{Int32}}
     sab_rows() = zeroed(new())
 end
 
@@ -278,6 +279,7 @@ mutable struct sab_block <: Struct
     starts::Ptr{Int64}
     sample_weight::Ptr{Float64}
     token_weight::Ptr{Float64}
+    cu_seqlens_unpadded::Ptr{Ptr{Int32}}
     sab_block() = zeroed(new())
 end
 
@@ -340,6 +342,10 @@ mutable struct sab_packed_options <: Struct
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     tries::UInt64
+    length_multiples::Ptr{Float64}
+    length_multiple_count::Csize_t
+    row_multiples::Ptr{Float64}
+    row_multiple_count::Csize_t
     sab_packed_options() = zeroed(new())
 end
 
@@ -559,6 +565,10 @@ mutable struct sab_balanced_options <: Struct
     oversize::sab_oversize
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
+    length_multiples::Ptr{Float64}
+    length_multiple_count::Csize_t
+    row_multiples::Ptr{Float64}
+    row_multiple_count::Csize_t
     sab_balanced_options() = zeroed(new())
 end
 

@@ -231,16 +231,20 @@ class PackCollate:
     def _pieces(
         self, values: list[Array], batch: Batch, field: str
     ) -> list[tuple[int, int, Array]]:
-        """Where each piece of the row begins and ends, and its values."""
+        """Where each piece of the row begins and ends, and its values. What its length is rounded
+        up by is padding.
+        """
         if batch.count == 0:
             return []
-        cu_seqlens: Any = batch.cu_seqlens
-        if isinstance(cu_seqlens, dict):
-            cu_seqlens = cast("dict[str, Any]", cu_seqlens)[self.columns.get(field, field)]
-        edges: list[int] = cu_seqlens.tolist()
+        ends = batch.cu_seqlens, batch.cu_seqlens_unpadded
+        column = self.columns.get(field, field)
+        laid, true = (each[column] if isinstance(each, dict) else each for each in ends)
+        begins = laid[:-1].tolist()
+        lengths = np.diff(laid if true is None else true).tolist()
         pieces: list[tuple[int, int, Array]] = []
         for place in range(batch.count):
-            begin, end, value = edges[place], edges[place + 1], values[place]
+            begin, value = begins[place], values[place]
+            end = begin + lengths[place]
             if batch.starts is not None:
                 start = int(batch.starts[place])
                 value = value[start : start + end - begin]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Shows on a GPU what libsab promises there. No network is needed.
 #   tests/gpu/run.sh [OPTION...] [PART...]
-# Parts: peaks models guard budget faults epochs small native jax; by default all, in at most 25
-# minutes.
+# Parts: peaks models guard budget faults epochs small compiled native jax; by default all, in at
+# most 25 minutes.
 #   --wheels FOLDER   installs the wheels of the folder into build/gpu/site first: libsab's and,
 #                     where Python lacks it, cffi's. Without it Python must have both
 #   --results FOLDER  JSON of each part; by default $OUT, or else build/gpu
@@ -23,12 +23,12 @@ while [ $# -gt 0 ]; do
     --results) results=$2 && shift ;;
     --seconds) options+=(--seconds "$2") && shift ;;
     --dry-run) options+=(--dry-run) ;;
-    peaks | models | guard | budget | faults | epochs | small | native | jax) parts+=("$1") ;;
+    peaks | models | guard | budget | faults | epochs | small | compiled | native | jax) parts+=("$1") ;;
     *) sed -n '2,14p' "$0" && exit 2 ;;
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(peaks models guard budget faults epochs small native jax)
+[ ${#parts[@]} -gt 0 ] || parts=(peaks models guard budget faults epochs small compiled native jax)
 if ! mkdir -p "$results" || ! touch "$results/written"; then
   echo "$results: JSON cannot be written there: see --results" >&2
   exit 2

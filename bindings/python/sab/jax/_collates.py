@@ -178,6 +178,11 @@ class PadCollate:
         return cast(Array, np.arange(length) < lengths[:, None])
 
 
+def _of_column(ends: Any, column: str) -> Any:
+    """The cumulative lengths of a column; None where there are none."""
+    return cast("dict[str, Any]", ends)[column] if isinstance(ends, dict) else ends
+
+
 class PackCollate:
     """Lays the samples of a row of :class:`sab.PackedSampler` end to end. All batches have one
     shape.
@@ -236,11 +241,11 @@ class PackCollate:
         """
         if batch.count == 0:
             return []
-        ends = batch.cu_seqlens, batch.cu_seqlens_unpadded
         column = self.columns.get(field, field)
-        laid, true = (each[column] if isinstance(each, dict) else each for each in ends)
-        begins = laid[:-1].tolist()
-        lengths = np.diff(laid if true is None else true).tolist()
+        laid = _of_column(batch.cu_seqlens, column)
+        true = _of_column(batch.cu_seqlens_unpadded, column)
+        begins: list[int] = laid[:-1].tolist()
+        lengths: list[int] = np.diff(laid if true is None else true).tolist()
         pieces: list[tuple[int, int, Array]] = []
         for place in range(batch.count):
             begin, value = begins[place], values[place]

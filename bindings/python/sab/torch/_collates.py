@@ -387,9 +387,10 @@ def _with_padding(
     laid: Any, ends: Any, length: int, static: StaticRows | None
 ) -> tuple[Any, Any, int]:
     """Where sequences end, with those of the padding; their true ends; and the longest sequence."""
-    longest = length if static is None else static.max_seqlen
-    if laid[-1] < length:
-        laid = np.concatenate([laid, np.arange(laid[-1] + longest, length, longest), [length]])
+    longest = length if static is None else int(static.max_seqlen)
+    end = int(laid[-1])
+    if end < length:
+        laid = np.concatenate([laid, [*range(end + longest, length, longest), length]])
     if static is None:
         longest = int(np.diff(laid).max(initial=0))
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -61,15 +62,13 @@ class StaticRows(NamedTuple):
                 f"static: the sampler is a {type(sampler).__name__}: must be a PackedSampler or a "
                 "BalancedSampler"
             )
-        names = sizes.columns
+        names = list(sizes.columns)
         values = sizes.values().reshape(len(sizes), len(names))
-        lengths = length if isinstance(length, dict) else {names[0]: length}
-        multiple = options["length_multiple"]
         found = [
             _column_of(
                 values[:, j],
-                int(lengths[name]),
-                multiple.get(name, 0) if isinstance(multiple, dict) else multiple,
+                int(_of_column(length, name)),
+                _of_column(options["length_multiple"], name),
                 options,
                 sizes,
             )
@@ -80,6 +79,13 @@ class StaticRows(NamedTuple):
         fewest = min(sequences for sequences, _ in found)
         longest = {name: max_seqlen for name, (_, max_seqlen) in zip(names, found)}
         return cls(length, dict.fromkeys(names, fewest), longest)
+
+
+def _of_column(number: Any, column: str) -> Any:
+    """A number of all columns, or that of one of them."""
+    if not isinstance(number, Mapping):
+        return number
+    return cast("Mapping[str, Any]", number).get(column, 0)
 
 
 def _column_of(

@@ -289,6 +289,7 @@ typedef struct sab_rows {
  const int32_t *const *cu_seqlens;
  const int64_t *starts;
  const double *capacity;
+ const int32_t *const *cu_seqlens_unpadded;
 } sab_rows;
 typedef struct sab_block {
  size_t struct_size;
@@ -309,6 +310,7 @@ typedef struct sab_block {
  const int64_t *starts;
  const double *sample_weight;
  const double *token_weight;
+ const int32_t *const *cu_seqlens_unpadded;
 } sab_block;
 typedef struct sab_step {
  size_t struct_size;
@@ -396,6 +398,10 @@ typedef struct sab_packed_options {
  sab_progress_fn progress;
  void *progress_ctx;
  uint64_t tries;
+ const double *length_multiples;
+ size_t length_multiple_count;
+ const double *row_multiples;
+ size_t row_multiple_count;
 } sab_packed_options;
 typedef struct sab_packed_info {
  size_t struct_size;
@@ -619,6 +625,10 @@ typedef struct sab_balanced_options {
  sab_oversize oversize;
  sab_progress_fn progress;
  void *progress_ctx;
+ const double *length_multiples;
+ size_t length_multiple_count;
+ const double *row_multiples;
+ size_t row_multiple_count;
 } sab_balanced_options;
 sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
 typedef struct sab_balanced_report {

@@ -392,9 +392,9 @@ const perColumn = (pointer, columns) => (columns === 1 ? koffi.decode.double(poi
 
 // Begins a pass and returns its batches as objects with the fields of sab_batch. `indices` is a
 // copy in a BigInt64Array; `longest`, `padded_length`, `total` and `token_weight` are numbers. Of a
-// batch in one row, `cu_seqlens` (Int32Array) and `starts` (BigInt64Array) are copies; otherwise
-// they are null. Of sizes with several columns the numbers are a Float64Array each, and
-// `cu_seqlens` is an array.
+// batch in one row, `cu_seqlens`, `cu_seqlens_unpadded` (Int32Array) and `starts` (BigInt64Array)
+// are copies; otherwise they are null. Of sizes with several columns the numbers are a Float64Array each, and
+// `cu_seqlens` and `cu_seqlens_unpadded` are arrays.
 export function batches(sampler) {
   check(lib.sab_sampler_begin(sampler));
   return walk(sampler);
@@ -407,15 +407,16 @@ function* walk(sampler) {
     const batch = shown.read();
     for (const name of ['longest', 'padded_length', 'total', 'token_weight']) batch[name] = perColumn(batch[name], batch.columns);
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);
-    batch.cu_seqlens = batch.starts = null;
+    batch.cu_seqlens = batch.cu_seqlens_unpadded = batch.starts = null;
     if (batch.layout === lib.SAB_LAYOUT_ROW) {
       check(lib.sab_sampler_get_rows(sampler, rows.memory));
-      const { cu_seqlens, starts } = rows.read();
-      if (cu_seqlens !== 0n) {
-        const each = Array.from(copied(BigUint64Array, cu_seqlens, batch.columns), (ends) => copied(Int32Array, ends, batch.count + 1));
-        batch.cu_seqlens = batch.columns === 1 ? each[0] : each;
+      const own = rows.read();
+      for (const name of ['cu_seqlens', 'cu_seqlens_unpadded']) {
+        if (own[name] === 0n) continue;
+        const each = Array.from(copied(BigUint64Array, own[name], batch.columns), (ends) => copied(Int32Array, ends, batch.count + 1));
+        batch[name] = batch.columns === 1 ? each[0] : each;
       }
-      batch.starts = copied(BigInt64Array, starts, batch.count);
+      batch.starts = copied(BigInt64Array, own.starts, batch.count);
     }
     yield batch;
   }

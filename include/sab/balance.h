@@ -129,6 +129,19 @@ typedef struct sab_balanced_options {
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
+    /** each sample is rounded up to a multiple, and with `padded` the longest of a micro-batch: one
+     *  number for all columns, or one a column. Costs, budgets and `cu_seqlens` are those of
+     *  rounded lengths; see sab/pack.h. 0 or NULL: none */
+    const double *length_multiples;
+    /** number of `length_multiples` */
+    size_t length_multiple_count;
+    /** `padded_length` of a row is its total, rounded up to a multiple: as `length_multiples`. The
+     *  budgets hold with this padding, as one more sequence: room for the longest one that there
+     *  may be is kept free, where the cost is not the total. Must be 0 with `padded`. 0 or NULL:
+     *  none */
+    const double *row_multiples;
+    /** number of `row_multiples` */
+    size_t row_multiple_count;
 } sab_balanced_options;
 #define SAB_BALANCED_OPTIONS_INIT SAB_INIT(sab_balanced_options)
 
@@ -178,10 +191,10 @@ typedef struct sab_balanced_options {
  * empty when there are fewer samples than micro-batches; its loss weight is 0.
  *
  * A state that was saved between two steps can be restored with any other world size,
- * `micro_batches`, `samples`, `padded`, balance and budgets. The rest of the epoch is then cut anew
- * and may have another number of steps. A state that was saved inside a step can only be restored
- * with the same. Samples that are too large for lower budgets are left out from there on. Samples
- * that were too large for the budgets that began the epoch return in the next epoch.
+ * `micro_batches`, `samples`, `padded`, balance, budgets and multiples. The rest of the epoch is
+ * then cut anew and may have another number of steps. A state that was saved inside a step can only
+ * be restored with the same. Samples that are too large for lower budgets are left out from there
+ * on. Samples that were too large for the budgets that began the epoch return in the next epoch.
  *
  * Time: an epoch begins with one pass over the samples, in sab_sampler_set_epoch() and
  * sab_sampler_state_restore(), and with another one each time that it is drawn again. The
@@ -258,7 +271,8 @@ typedef struct sab_balanced_report {
     /** that of random rows */
     double random_length_deviation;
     /** sum over the micro-batches of samples * padded length, one a column: totals / padded_totals
-     *  is 1 less the share of padding. Of rows the same as `totals` */
+     *  is 1 less the share of padding. Of rows the same as `totals`, or with `length_multiples` or
+     *  `row_multiples` the sum of the rounded lengths of the rows */
     const double *padded_totals;
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT SAB_INIT(sab_balanced_report)

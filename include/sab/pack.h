@@ -11,9 +11,19 @@
  * is the sum of the squares of its lengths (attention inside each sequence).
  *
  * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens.
- * `padded_length` is the capacity, the length of a row of fixed size. sab_sampler_get_rows() gives
+ * `padded_length` is the capacity, the length of a row of fixed size, or less with `row_multiples`.
+ * sab_sampler_get_rows() gives
  * `cu_seqlens`, the capacity and, with `split`, `starts`. When the last micro-batch is split
  * between ranks, the sequences of its bins are assigned to the ranks.
+ *
+ * # Rounded lengths
+ *
+ * `length_multiples` rounds up each sequence of a row, and `row_multiples` the row. Context
+ * parallelism over n ranks needs sequences of a multiple of 2n tokens, FP8 rows of a multiple of
+ * 16. Rounded lengths take room in a row, and `balance` counts them. `cu_seqlens` are then those of
+ * the rounded lengths: where the sequences lie. `cu_seqlens_unpadded` are those of the true ones.
+ * TransformerEngine calls them `cu_seqlens_padded` and `cu_seqlens`. `longest`, `total`, weights,
+ * and `total` and `fill` of sab_packed_info are of true lengths. With `split`, pieces are rounded.
  *
  * # Rows that mix lengths
  *
@@ -134,6 +144,17 @@ typedef struct sab_packed_options {
      *  which the best is kept. At most 1,048,576. 0: 16, of several columns 100. Must be 0 with
      *  other methods */
     uint64_t tries;
+    /** each sequence is rounded up to a multiple of tokens, which must be a whole number and divide
+     *  the capacity: one number for all columns, or one a column. 0 or NULL: none */
+    const double *length_multiples;
+    /** number of `length_multiples` */
+    size_t length_multiple_count;
+    /** `padded_length` of a row is its total of rounded lengths, rounded up to a multiple, which
+     *  must be a whole number and divide the capacity: as `length_multiples`. 0 or NULL:
+     *  `padded_length` is the capacity */
+    const double *row_multiples;
+    /** number of `row_multiples` */
+    size_t row_multiple_count;
 } sab_packed_options;
 #define SAB_PACKED_OPTIONS_INIT SAB_INIT(sab_packed_options)
 

@@ -154,7 +154,7 @@ typedef struct sab_batch {
     /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
      *  `length_multiples`, or the length of a bucket under `max_shapes` and SAB_SHAPES_AUTO. Row:
      *  the length of the row, which is the capacity in the packed sampler and `total` in the
-     *  balanced sampler */
+     *  balanced sampler, unless lengths are rounded (sab/pack.h) */
     const double *padded_length;
     /** sum of the sizes, one a column */
     const double *total;
@@ -186,7 +186,7 @@ typedef struct sab_rows {
     size_t columns;
     /** for each column, `count` + 1 cumulative lengths that begin with 0, as kernels for attention
      *  of variable length take them. NULL when the lengths are not whole numbers with a sum below
-     *  2^31 (balanced sampler) */
+     *  2^31 (balanced sampler). With `length_multiples` those of the rounded lengths */
     const int32_t *const *cu_seqlens;
     /** the position in its sample at which each of the `count` sequences begins; NULL when the
      *  sampler does not split samples */
@@ -194,6 +194,8 @@ typedef struct sab_rows {
     /** length that no row exceeds, one a column; -1 in the balanced sampler, whose rows have no
      *  fixed length */
     const double *capacity;
+    /** as `cu_seqlens`, of the true lengths; NULL without `length_multiples` */
+    const int32_t *const *cu_seqlens_unpadded;
 } sab_rows;
 #define SAB_ROWS_INIT SAB_INIT(sab_rows)
 
@@ -237,6 +239,8 @@ typedef struct sab_block {
     const double *sample_weight;
     /** as `longest` */
     const double *token_weight;
+    /** as `cu_seqlens`, of the true lengths; NULL without `length_multiples` */
+    const int32_t *const *cu_seqlens_unpadded;
 } sab_block;
 #define SAB_BLOCK_INIT SAB_INIT(sab_block)
 

@@ -167,7 +167,7 @@ std::vector<double> BalancedSequence::costs_of(std::span<const uint32_t> part_of
     }
     std::vector<PaddedShape> shapes(parts);
     for (std::size_t i = 0; i < part_of.size(); ++i)
-        shapes[part_of[i]].add(all.sizes_of(present_.cuts.offsets()[i]));
+        shapes[part_of[i]].add(all.laid_sizes_of(present_.cuts.offsets()[i]));
     for (std::size_t k = 0; k < all.balances; ++k)
         for (uint64_t part = 0; part < parts; ++part)
             costs[k * parts + part] = shapes[part].cost(all.padded->balance[k], all.columns);
@@ -238,7 +238,7 @@ std::vector<PaddedShape> BalancedSequence::part_shapes(uint64_t step) const {
     std::vector<PaddedShape> shapes(rules_.parts());
     for (uint64_t part = 0; part < shapes.size(); ++part)
         for (std::size_t i = step_parts_.begins[part]; i < step_parts_.begins[part + 1]; ++i)
-            shapes[part].add(epoch_samples().sizes_of(step_parts_.offsets[i]));
+            shapes[part].add(epoch_samples().laid_sizes_of(step_parts_.offsets[i]));
     return shapes;
 }
 
@@ -281,17 +281,34 @@ void BalancedSequence::fill(uint64_t position, uint64_t /*first*/, uint64_t /*co
     batch.bucket = -1;
     batch.capacity.fill(-1);
     batch.cu_seqlens.clear();
+    batch.cu_seqlens_unpadded.clear();
     batch.is_row = all.padded == nullptr;
-    batch.padded_length = batch.is_row ? batch.total : batch.longest;
-    if (!batch.is_row) return;
-    const double most = std::ranges::max(batch.total);
+    if (batch.is_row) return fill_row(offsets, batch);
+    for (std::size_t j = 0; j < count; ++j)
+        batch.padded_length[j] = all.multiples.length(batch.longest[j], j);
+}
+
+/// What a row has and a padded batch does not.
+void BalancedSequence::fill_row(std::span<const uint32_t> offsets, Batch& batch) const {
+    const WeighedSamples& all = epoch_samples();
+    PerColumn laid{};
+    for (const uint32_t offset : offsets)
+        for (std::size_t j = 0; j < all.columns; ++j) laid[j] += all.laid_sizes_of(offset)[j];
+    for (std::size_t j = 0; j < all.columns; ++j)
+        batch.padded_length[j] = all.multiples.row(laid[j], j);
+    const double most = std::ranges::max(batch.padded_length);
     if (!all.has_whole_sizes || most > std::numeric_limits<int32_t>::max()) return;
-    for (std::size_t j = 0; j < count; ++j) {
-        std::vector<int32_t>& cu_seqlens = batch.cu_seqlens.emplace_back(1, 0);
-        cu_seqlens.reserve(offsets.size() + 1);
-        for (const uint32_t offset : offsets)
-            cu_seqlens.push_back(cu_seqlens.back() + static_cast<int32_t>(all.sizes_of(offset)[j]));
-    }
+    const auto accumulate = [&](auto& columns, auto sizes_of) {
+        for (std::size_t j = 0; j < all.columns; ++j) {
+            std::vector<int32_t>& ends = columns.emplace_back(1, 0);
+            ends.reserve(offsets.size() + 1);
+            for (const uint32_t offset : offsets)
+                ends.push_back(ends.back() + static_cast<int32_t>(sizes_of(offset)[j]));
+        }
+    };
+    accumulate(batch.cu_seqlens, [&](uint32_t offset) { return all.laid_sizes_of(offset); });
+    if (!all.multiples.round_lengths()) return;
+    accumulate(batch.cu_seqlens_unpadded, [&](uint32_t offset) { return all.sizes_of(offset); });
 }
 
 }  // namespace sab

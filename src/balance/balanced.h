@@ -79,6 +79,7 @@ private:
     void number_parts(uint64_t step, std::span<uint32_t> part_of) const;
     uint64_t part_at(uint64_t position) const;
     std::span<const uint32_t> offsets_at(uint64_t position) const;
+    void fill_row(std::span<const uint32_t> offsets, Batch& batch) const;
 
     StepRules rules_;
     Pace pace_;              ///< of each epoch with as many samples as epoch 0

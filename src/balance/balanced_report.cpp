@@ -44,6 +44,19 @@ void add_padded(std::span<const PaddedShape> shapes, const PaddedRules& rules, P
     }
 }
 
+/// Adds the rows of all ranks at a position, with what they are rounded up to.
+void add_rows(Cursor& cursor, uint64_t position, const Multiples& multiples, bool is_packed,
+              PerColumn& totals) {
+    EpochBatch placed;
+    for (uint64_t rank = 0; rank < cursor.options().world_size; ++rank) {
+        cursor.fill(position, rank, placed);
+        const Batch& batch = placed.batch;
+        for (std::size_t j = 0; j < batch.columns; ++j)
+            totals[j] +=
+                is_packed ? multiples.row(batch.cu_seqlens[j].back(), j) : batch.padded_length[j];
+    }
+}
+
 /// Of the rows from `first` to before `end`.
 std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end) {
     std::vector<double> costs;
@@ -51,6 +64,22 @@ std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end
         for (uint64_t position = first; position < end; ++position)
             costs.push_back(cursor.cost(position, rank));
     return costs;
+}
+
+/// Returns how many samples and pieces an epoch has.
+uint64_t add_packing(Sampler& sampler, sab_balanced_report& report) {
+    const Cursor& cursor = sampler.random_access()->cursor();
+    const sab_packed_info info = packed_rows_of(sampler).info();
+    report.samples = info.samples;
+    report.skipped = info.skipped;
+    report.fill = info.fill;
+    const RowMixing mixing =
+        measure_mixing(cursor.sequence(), cursor.options().seed, cursor.epoch());
+    report.meet_again = mixing.meet_again;
+    report.random_meet_again = mixing.random_meet_again;
+    report.length_deviation = mixing.length_deviation;
+    report.random_length_deviation = mixing.random_length_deviation;
+    return info.sequences;
 }
 
 }  // namespace
@@ -70,6 +99,10 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     report.balance_count = is_packed ? 1 : balanced->epoch_samples().balances;
     uint64_t seen = 0;
     PerBudget weights{};
+    const Multiples& multiples =
+        is_packed ? packed_rows_of(sampler).multiples() : balanced->epoch_samples().multiples;
+    const bool is_laid_out = (is_packed || !balanced->epoch_samples().padded) &&
+                             (multiples.round_lengths() || multiples.round_rows());
     EpochBatch placed;
     for (uint64_t position = first; position < end; position += of_step, ++report.steps) {
         if (report.steps % 16 == 0) progress.report(position - first, end - first);
@@ -77,6 +110,8 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
         const StepTotals totals = cursor.step_of(placed);
         seen += totals.samples;
         for (std::size_t j = 0; j < report.columns; ++j) arrays.totals[j] += totals.total[j];
+        for (uint64_t row = position; is_laid_out && row < std::min(position + of_step, end); ++row)
+            add_rows(cursor, row, multiples, is_packed, arrays.padded_totals);
         if (is_packed) {
             const uint64_t here = std::min(of_step, end - position);
             add_step(row_costs(cursor, position, position + here), here, 0, arrays);
@@ -101,17 +136,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     }
     uint64_t all = 0;  // that an epoch has without SAB_LAST_STEP_DROP
     if (is_packed) {
-        const sab_packed_info info = packed_rows_of(sampler).info();
-        report.samples = info.samples;
-        report.skipped = info.skipped;
-        report.fill = info.fill;
-        all = info.sequences;
-        const RowMixing mixing =
-            measure_mixing(cursor.sequence(), cursor.options().seed, cursor.epoch());
-        report.meet_again = mixing.meet_again;
-        report.random_meet_again = mixing.random_meet_again;
-        report.length_deviation = mixing.length_deviation;
-        report.random_length_deviation = mixing.random_length_deviation;
+        all = add_packing(sampler, report);
     } else {
         report.samples = balanced->epoch_samples().count;
         report.skipped = cursor.skipped({});
@@ -123,7 +148,8 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     }
     // what came before is not known
     if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
-    if (is_packed || !balanced->epoch_samples().padded) arrays.padded_totals = arrays.totals;
+    if (!is_laid_out && (is_packed || !balanced->epoch_samples().padded))
+        arrays.padded_totals = arrays.totals;
     handle.balance = arrays;
     report.totals = handle.balance.totals.data();
     report.padded_totals = handle.balance.padded_totals.data();

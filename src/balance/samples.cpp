@@ -47,21 +47,36 @@ private:
     PerColumn sizes_before_{};
 };
 
+Multiples multiples_of(const sab_balanced_options& balanced, std::size_t columns) {
+    const Multiples multiples{
+        read_multiples(balanced.length_multiples, balanced.length_multiple_count, columns,
+                       "balanced.length_multiple"),
+        read_multiples(balanced.row_multiples, balanced.row_multiple_count, columns,
+                       "balanced.row_multiple")};
+    check(balanced.padded == 0 || !multiples.round_rows(), "balanced.row_multiples[0]",
+          multiples.rows[0], "must be 0 with balanced.padded, which makes no rows");
+    return multiples;
+}
+
 /// What micro-batches may hold: how much of it each sample takes.
 class Budgets {
 public:
     Budgets(const sab_balanced_options& balanced, ColumnNames columns)
-        : is_padded_(balanced.padded != 0),
+        : multiples_(multiples_of(balanced, columns.size())),
+          columns_(columns.size()),
+          is_padded_(balanced.padded != 0),
           is_one_column_(columns.size() == 1),
           has_shares_(is_one_column_ && !is_padded_ && balanced.budget_count > 1) {
         for (Budget& budget :
              read_budgets(balanced.budgets, balanced.budget_count, columns, "balanced.budgets")) {
-            const double room = budget.limit - (is_padded_ ? 0 : budget.cost.constant());
             are_totals_ = are_totals_ && budget.cost.is_total();
             const std::string name = text("balanced.budgets[", all_.size(), "].cost");
+            const double room = room_of(budget, name);
             all_.push_back({{std::move(budget.cost), name, is_padded_}, budget.limit, room, 0});
         }
     }
+
+    const Multiples& multiples() const { return multiples_; }
 
     std::size_t count() const { return all_.size(); }
     /// Takes the next sample; false when it exceeds a budget alone.
@@ -102,6 +117,20 @@ public:
     }
 
 private:
+    /// What the samples of a micro-batch may take. The padding of a row is one more sequence.
+    double room_of(const Budget& budget, const std::string& name) const {
+        const double room = budget.limit - (is_padded_ ? 0 : budget.cost.constant());
+        if (!multiples_.round_rows()) return room;
+        const PerColumn& rows = multiples_.rows;
+        if (budget.cost.is_total()) return std::floor(room / rows[0]) * rows[0];
+        PerColumn most = rows;  // but that a total of whole multiples is so much nearer
+        for (std::size_t j = 0; j < most.size(); ++j) {
+            const double length = multiples_.lengths[j];
+            if (rows[j] > 0 && length > 0 && std::fmod(rows[j], length) == 0) most[j] -= length;
+        }
+        return room - budget.cost.in_row(first_of(most, columns_), name);
+    }
+
     struct One {
         SampleCost cost;
         double limit;
@@ -109,6 +138,8 @@ private:
         double needs;  ///< of it, by the sample taken last
     };
     std::vector<One> all_;
+    Multiples multiples_;
+    std::size_t columns_;
     bool is_padded_, is_one_column_, has_shares_;
     std::size_t exceeded_ = 0;
     bool are_totals_ = true;
@@ -169,10 +200,11 @@ NamedValue named_size(const WeighedSamples& samples, uint32_t offset) {
         if (!is_found || samples.order[offset] < samples.order[first]) first = offset;
         is_found = true;
     }
-    if (samples.columns > 1) budgets.take(samples.sizes_of(first));
+    if (samples.columns > 1) budgets.take(samples.laid_sizes_of(first));
     refuse_argument(
-        named_size(samples, first), "must fit ", std::string_view(budgets.exceeded()), " alone; ",
-        samples.count - samples.kept, " of ", samples.count,
+        named_size(samples, first), "must fit ", std::string_view(budgets.exceeded()), " alone",
+        std::string_view(samples.multiples.hint()), "; ", samples.count - samples.kept, " of ",
+        samples.count,
         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (1), or use a larger budget");
 }
 
@@ -203,9 +235,16 @@ std::shared_ptr<const PaddedRules> padded_rules(const sab_balanced_options& bala
 /// The costs, weights and capacities of the distinct ones, and which are left out.
 void weigh(WeighedSamples& samples, Budgets& budgets, std::vector<SampleCost>& balance) {
     const std::size_t columns = samples.columns, distinct = samples.extents.size();
-    const std::vector<double>& all_sizes = columns == 1 ? samples.extents : samples.sizes;
+    const std::vector<double>& true_sizes = columns == 1 ? samples.extents : samples.sizes;
+    samples.multiples = budgets.multiples();
+    if (samples.multiples.round_lengths())
+        for (std::size_t i = 0; i < true_sizes.size(); ++i)
+            samples.laid_sizes.push_back(samples.multiples.length(true_sizes[i], i % columns));
+    const std::vector<double>& all_sizes =
+        samples.laid_sizes.empty() ? true_sizes : samples.laid_sizes;
+    const auto is_whole = [](double size) { return size == std::floor(size); };
     samples.has_whole_sizes =
-        std::ranges::all_of(all_sizes, [](double size) { return size == std::floor(size); });
+        std::ranges::all_of(true_sizes, is_whole) && std::ranges::all_of(all_sizes, is_whole);
     // Without a balance: the costs of the budgets, of one column that of the first.
     const std::size_t defaults =
         columns == 1 ? std::min<std::size_t>(budgets.count(), 1) : budgets.count();

@@ -13,6 +13,7 @@
 #include "base/pages.h"
 #include "base/progress.h"
 #include "cost/cost.h"
+#include "plan/multiples.h"
 #include "sab/balance.h"
 #include "sizes/columns.h"
 
@@ -42,9 +43,10 @@ struct WeighedSamples {
     /// The size. Of several columns the largest of the sizes, each divided by its column's mean:
     /// it depends on nothing but the sizes.
     std::vector<double> extents;
-    std::vector<double> sizes;    ///< of several columns, one a column
-    std::vector<double> costs;    ///< one a balanced cost
-    std::vector<double> weights;  ///< one a capacity
+    std::vector<double> sizes;       ///< of several columns, one a column
+    std::vector<double> laid_sizes;  ///< one a column, rounded up; empty: the same
+    std::vector<double> costs;       ///< one a balanced cost
+    std::vector<double> weights;     ///< one a capacity
     std::vector<bool> is_left_out;
 
     std::size_t balances = 1;        ///< balanced costs
@@ -56,6 +58,7 @@ struct WeighedSamples {
     PerBudget mean_cost{}, mean_weight{};  ///< of those that are kept
     double mean_share = 0;                 ///< share_of() of these
     bool has_whole_sizes = false;
+    Multiples multiples;
     /// Of padded micro-batches: costs and weights above are then those of samples alone. Null:
     /// rows.
     std::shared_ptr<const PaddedRules> padded;
@@ -63,6 +66,11 @@ struct WeighedSamples {
     std::span<const double> sizes_of(std::size_t offset) const {
         const std::size_t distinct = distinct_of[offset];
         return {(columns == 1 ? extents.data() : sizes.data()) + distinct * columns, columns};
+    }
+    /// As they lie in a row or are padded.
+    std::span<const double> laid_sizes_of(std::size_t offset) const {
+        if (laid_sizes.empty()) return sizes_of(offset);
+        return {laid_sizes.data() + distinct_of[offset] * columns, columns};
     }
     const double* costs_of(std::size_t offset) const {
         return costs.data() + distinct_of[offset] * balances;

@@ -92,6 +92,7 @@ uint64_t StepRules::hash(const WeighedSamples& all) const {
     hash.add(fill);
     for (const auto* numbers : {&all.capacities, &all.costs, &all.weights})
         hash.add_all(std::span(*numbers));
+    all.multiples.add_to(hash);
     if (!all.padded) return hash.digest();
     const auto add = [&](const Cost& cost) {
         hash.add(uint64_t{cost.terms().size()});
@@ -340,7 +341,7 @@ void StepCuts::read_lengths(std::size_t count) {
     lengths_.clear();
     for (const uint64_t each : sorted_) {
         if (static_cast<uint32_t>(each) >= count) continue;
-        const std::span<const double> sizes = samples_->sizes_of(each >> 32);
+        const std::span<const double> sizes = samples_->laid_sizes_of(each >> 32);
         lengths_.insert(lengths_.end(), sizes.begin(), sizes.end());
     }
 }
@@ -465,7 +466,7 @@ bool StepCuts::assign_padded() {
         PaddedShape shape;
         for (; i < ends[part]; ++i) {
             part_of_[static_cast<uint32_t>(sorted_[i])] = static_cast<uint32_t>(part);
-            shape.add(samples_->sizes_of(sorted_[i] >> 32));
+            shape.add(samples_->laid_sizes_of(sorted_[i] >> 32));
         }
         for (std::size_t k = 0; k < balance.size(); ++k)
             costs[k * parts + part] = shape.cost(balance[k], samples_->columns);

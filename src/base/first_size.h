@@ -32,13 +32,13 @@ SAB_FIRST_RELEASED(sab_plan_report, padded_totals)
 SAB_FIRST_RELEASED(sab_verification_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_verification, total)
 SAB_FIRST_RELEASED(sab_batch, token_weight)
-SAB_FIRST_RELEASED(sab_rows, capacity)
-SAB_FIRST_RELEASED(sab_block, token_weight)
+SAB_FIRST_RELEASED(sab_rows, cu_seqlens_unpadded)
+SAB_FIRST_RELEASED(sab_block, cu_seqlens_unpadded)
 SAB_FIRST_RELEASED(sab_step, totals)
 SAB_FIRST_RELEASED(sab_sampler_options, steps_per_epoch)
 SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
 #if SAB_WITH_PACK
-SAB_FIRST_RELEASED(sab_packed_options, tries)
+SAB_FIRST_RELEASED(sab_packed_options, row_multiple_count)
 SAB_FIRST_RELEASED(sab_packed_info, fill)
 #endif
 #if SAB_WITH_MEMORY
@@ -60,7 +60,7 @@ SAB_FIRST_RELEASED(sab_sizes_file_options, nulls)
 #endif
 #if SAB_WITH_BALANCE
 SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_balanced_options, row_multiple_count)
 SAB_FIRST_RELEASED(sab_balanced_report, padded_totals)
 SAB_FIRST_RELEASED(sab_step_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_step_plan_view, micro_step_imbalance)

@@ -41,8 +41,8 @@ public:
                 report.most = std::max<uint64_t>(report.most, times_[sample]);
                 report.together += copies_found(sample);
             }
-            const double size = is_piece ? batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i]
-                                         : choice_.size_of(sample);
+            const int32_t* const ends = is_piece ? &batch.true_cu_seqlens(0)[i] : nullptr;
+            const double size = is_piece ? ends[1] - ends[0] : choice_.size_of(sample);
             report.total += size;
             size_of_batch += size;
             if (in_step_[source] == 0) found_.push_back(source);

@@ -14,7 +14,9 @@ constexpr std::size_t sizes_at_once = 4096;
 }  // namespace
 
 ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options& options)
-    : capacity_(options.capacities[0]) {
+    : capacity_(options.capacities[0]),
+      multiples_(multiples_of(options)),
+      multiple_(static_cast<uint64_t>(multiples_.lengths[0])) {
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     check(options.max_sequences == 0, "pack.max_sequences", options.max_sequences,
           "must be 0 with SAB_PACK_CONCAT, which cuts at the capacity only");
@@ -23,7 +25,9 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
     const Progress progress(options.progress, options.progress_ctx);
     auto read = std::make_shared<std::vector<uint32_t>>(sizes.count());
     std::vector<uint32_t>& all = *read;
+    sizes_ = read;
     std::vector<double> values(sizes_at_once);
+    uint64_t true_total = 0;
     for (std::size_t begin = 0; begin < all.size(); begin += sizes_at_once) {
         progress.report(begin, all.size());
         const std::span<double> part(values.data(), std::min(sizes_at_once, all.size() - begin));
@@ -33,21 +37,22 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
                 refuse_argument(named("sizes[", begin + i, "]"), part[i],
                                 "must be a whole number up to 2^32 - 1");
             all[begin + i] = static_cast<uint32_t>(part[i]);
-            total_ += all[begin + i];
+            total_ += size(static_cast<uint32_t>(begin + i));
+            true_total += all[begin + i];
         }
     }
     info_.samples = all.size();
     info_.bins = info_.lower_bound =
         std::max<uint64_t>(1, total_ / capacity_ + (total_ % capacity_ != 0));
-    info_.total = static_cast<double>(total_);
+    info_.total = static_cast<double>(true_total);
     info_.fill = info_.total / (static_cast<double>(info_.bins) * static_cast<double>(capacity_));
     const uint64_t rules[] = {static_cast<uint64_t>(options.method), capacity_};
     Hasher hash;
     hash.add(rules);
     hash.add_all(all);
+    multiples_.add_to(hash);
     info_.fingerprint = hash.digest();
     progress.report(all.size(), all.size());
-    sizes_ = std::move(read);
 }
 
 sab_packed_info ConcatenatedRows::info() const {
@@ -102,7 +107,10 @@ uint64_t ConcatenatedRows::row(uint64_t position) const {
 }
 
 PerColumn ConcatenatedRows::total(uint64_t position) const {
-    return {order_.batch_class(order_.find(position).batch_class).cost};
+    if (multiple_ <= 1) return {order_.batch_class(order_.find(position).batch_class).cost};
+    Batch batch;  // the end of a sample may be rounded
+    fill(position, 0, samples(position), batch);
+    return batch.total;
 }
 
 /// The samples of the epoch from the `first` on.
@@ -138,16 +146,10 @@ uint64_t ConcatenatedRows::samples(uint64_t position) const {
 
 void ConcatenatedRows::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     int64_t* const indices = batch.room(count).data();
-    batch.cu_seqlens.resize(1);
-    std::vector<int32_t>& cu_seqlens = batch.cu_seqlens[0];
-    cu_seqlens.resize(count + 1);
-    cu_seqlens[0] = 0;
+    RowColumn filled(0, count, multiples_, batch);
     if (batch.starts.size() <= count) batch.starts.resize(count + 1);
-    batch.longest[0] = 0;
     batch.bucket = -1;
     batch.is_row = true;
-    batch.capacity[0] = static_cast<double>(capacity_);
-    batch.padded_length[0] = count > 0 ? batch.capacity[0] : 0;
     if (count > 0) {
         const Place begin = begin_of(row(position));
         uint64_t room = capacity_, start = begin.start;
@@ -159,11 +161,11 @@ void ConcatenatedRows::fill(uint64_t position, uint64_t first, uint64_t count, B
             const uint64_t at = i - first;
             indices[at] = samples[i];
             batch.starts[at] = static_cast<int64_t>(start);
-            cu_seqlens[at + 1] = cu_seqlens[at] + static_cast<int32_t>(piece);
-            batch.longest[0] = std::max(batch.longest[0], static_cast<double>(piece));
+            const uint64_t left = (*sizes_)[samples[i]] - start;
+            filled.add(static_cast<uint32_t>(piece), static_cast<uint32_t>(std::min(piece, left)));
         }
     }
-    batch.total[0] = cu_seqlens[count];
+    filled.end(static_cast<double>(capacity_));
 }
 
 }  // namespace sab

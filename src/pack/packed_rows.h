@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/rounding.h"
 #include "cost/cost.h"
 #include "pack/packing.h"
 #include "pack/row_layout.h"
@@ -15,6 +16,51 @@
 
 namespace sab {
 
+/// Fills one column of a row.
+class RowColumn {
+public:
+    RowColumn(std::size_t column, uint64_t count, const Multiples& multiples, Batch& batch)
+        : column_(column), multiples_(multiples), batch_(batch) {
+        ends_ = begin(batch.cu_seqlens, count);
+        if (multiples.round_lengths()) true_ends_ = begin(batch.cu_seqlens_unpadded, count);
+    }
+    /// The next sequence. `laid`: its length with rounding.
+    void add(uint32_t laid, uint32_t length) {
+        ends_[1] = ends_[0] + static_cast<int32_t>(laid);
+        ++ends_;
+        longest_ = std::max(longest_, length);
+        total_ += length;
+        if (true_ends_ == nullptr) return;
+        true_ends_[1] = static_cast<int32_t>(total_);
+        ++true_ends_;
+    }
+    /// After the last sequence.
+    void end(double capacity) {
+        batch_.longest[column_] = longest_;
+        batch_.total[column_] = total_;
+        batch_.capacity[column_] = capacity;
+        batch_.padded_length[column_] = batch_.count == 0 ? 0
+                                        : multiples_.rows[column_] > 0
+                                            ? multiples_.row(*ends_, column_)
+                                            : capacity;
+    }
+
+private:
+    int32_t* begin(std::vector<std::vector<int32_t>>& columns, uint64_t count) const {
+        if (columns.size() <= column_) columns.resize(column_ + 1);
+        columns[column_].resize(count + 1);
+        columns[column_][0] = 0;
+        return columns[column_].data();
+    }
+
+    std::size_t column_;
+    const Multiples& multiples_;
+    Batch& batch_;
+    int32_t* ends_ = nullptr;
+    int32_t* true_ends_ = nullptr;  ///< null: the same
+    uint32_t longest_ = 0, total_ = 0;
+};
+
 /// Any sequence of sab_packed_sampler_new().
 class PackedRows : public CostOrderedSequence {
 public:
@@ -22,6 +68,7 @@ public:
     bool has_equal_epochs() const override { return false; }
     /// Facts of the present epoch.
     virtual sab_packed_info info() const = 0;
+    virtual const Multiples& multiples() const = 0;
 };
 
 /// Rows whose contents and order are those of a `Layout`, which is made for each epoch.
@@ -72,11 +119,16 @@ public:
     RowPacking(const Columns& sizes, const sab_packed_options& options);
 
     double cost_of(uint32_t item) const;
+    const uint32_t* true_sizes_of(uint32_t item) const {
+        return true_sizes.empty() ? items.sizes_of(item) : &true_sizes[item * items.columns];
+    }
     /// Of a mixture: the sample of each number that it was given as an index. Pieces are not kept
     /// apart: those of one copy may stand in one row.
     void find_copies(std::span<const uint32_t> samples);
 
-    RowItems items;
+    RowItems items;  ///< with rounding
+    Multiples multiples;
+    std::vector<uint32_t> true_sizes;  ///< as `items.sizes`; empty: the same
     RowSearch search{};
     std::vector<uint32_t> samples;  ///< of items; empty: each item is the sample of its number
     std::vector<uint32_t> skipped;
@@ -84,7 +136,7 @@ public:
     bool splits = false;
     std::vector<uint64_t> starts;  ///< of items in their samples; empty: 0
     std::vector<Length> lengths;   ///< of one column: of the first items, then of the next
-    BatchSums sums{};              ///< of all items
+    BatchSums sums{};              ///< of all items, of true sizes
     sab_packed_info info{};        ///< `fill` of one row
 
 private:
@@ -106,6 +158,7 @@ public:
         return std::make_unique<ShuffledRows>(*this);
     }
     sab_packed_info info() const override;
+    const Multiples& multiples() const override { return packing_->multiples; }
     uint64_t fingerprint() const override { return packing_->info.fingerprint; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices(std::span<const uint32_t>(packing_->skipped), room);
@@ -149,13 +202,14 @@ public:
         return std::make_unique<ConcatenatedRows>(*this);
     }
     sab_packed_info info() const override;
+    const Multiples& multiples() const override { return multiples_; }
     uint64_t fingerprint() const override { return info_.fingerprint; }
     std::size_t skipped(std::span<int64_t>) const override { return 0; }
     uint64_t samples(uint64_t position) const override;
     double cost(uint64_t position) const override { return total(position)[0]; }
     PerColumn total(uint64_t position) const override;
     BatchSums sums() const override {
-        return {static_cast<double>(layout().sequences), {static_cast<double>(total_)}};
+        return {static_cast<double>(layout().sequences), {info_.total}};
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
@@ -172,10 +226,16 @@ private:
     std::span<const uint32_t> permuted(uint64_t first, uint64_t count) const;
 
     std::size_t count() const { return sizes_->size(); }
-    uint64_t size(uint32_t sample) const { return (*sizes_)[sample]; }
+    /// With rounding, as `total_` has it.
+    uint64_t size(uint32_t sample) const {
+        const uint64_t own = (*sizes_)[sample];
+        return multiple_ > 1 ? ceiling(own, multiple_) * multiple_ : own;
+    }
 
     std::shared_ptr<const std::vector<uint32_t>> sizes_;
     uint64_t capacity_;
+    Multiples multiples_;
+    uint64_t multiple_;  ///< of the only column
     uint64_t total_ = 0;
     sab_packed_info info_{};
     mutable std::vector<uint32_t> scratch_;

@@ -37,6 +37,8 @@ struct KeptOptions {
         options.progress = nullptr;
         options.progress_ctx = nullptr;
         if (given.capacities != nullptr) options.capacities = capacities.data();
+        keep(lengths, options.length_multiples, given.length_multiple_count);
+        keep(rows, options.row_multiples, given.row_multiple_count);
         if (given.balance_count == 0 || given.balance == nullptr) return;
         const sab_cost* const cost = given.balance[0];
         require(cost, "pack.balance[0]");
@@ -51,8 +53,14 @@ struct KeptOptions {
     KeptOptions(const KeptOptions&) = delete;
     KeptOptions& operator=(const KeptOptions&) = delete;
 
+    static void keep(std::vector<double>& kept, const double*& numbers, std::size_t count) {
+        kept.assign(numbers, numbers + count);
+        if (count > 0) numbers = kept.data();
+    }
+
     sab_packed_options options;
     std::vector<uint64_t> capacities;
+    std::vector<double> lengths, rows;  ///< that they are multiples of
     std::unique_ptr<sab_cost> kept_cost;
     const sab_cost* balance = nullptr;
 };
@@ -108,6 +116,8 @@ std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64
 }
 
 BatchSums PackedSequence::sums() const {
+    if (packing_->multiples.round_lengths())
+        return {static_cast<double>(packing_->info.sequences), {packing_->info.total}};
     BatchSums sums;
     for (const BinPattern& of : packing_->patterns)
         sums.add({static_cast<double>(of.sequences), {static_cast<double>(of.total)}},
@@ -115,19 +125,20 @@ BatchSums PackedSequence::sums() const {
     return sums;
 }
 
+PerColumn PackedSequence::total(uint64_t position) const {
+    if (!packing_->multiples.round_lengths()) return {static_cast<double>(found(position).total)};
+    Batch batch;  // rows of a pattern may have other lengths before these are rounded
+    fill(position, 0, samples(position), batch);
+    return batch.total;
+}
+
 void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     const auto [which, bin] = order_.find(position);
     int64_t* indices = batch.room(count).data();
-    batch.cu_seqlens.resize(1);
-    std::vector<int32_t>& cu_seqlens = batch.cu_seqlens[0];
-    cu_seqlens.resize(count + 1);
-    cu_seqlens[0] = 0;
+    RowColumn row(0, count, packing_->multiples, batch);
     if (packing_->splits && batch.starts.size() <= count) batch.starts.resize(count + 1);
-    batch.longest[0] = 0;
-    batch.padded_length[0] = count > 0 ? packing_->capacity : 0;
     batch.bucket = -1;
     batch.is_row = true;
-    batch.capacity[0] = static_cast<double>(packing_->capacity);
     uint64_t done = 0;
     for (const Part* part = &packing_->parts[packing_->patterns[which].part_begin]; done < count;
          ++part) {
@@ -138,7 +149,6 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
         const Length& length = packing_->lengths[part->length];
         const std::span segments(packing_->segments.data() + length.segment_begin,
                                  length.segment_end - length.segment_begin);
-        if (done == 0) batch.longest[0] = length.length;
         const uint64_t here = std::min(part->count - first, count - done);
         for (const uint32_t sequence :
              sequences(length, part->first + bin * part->count + first, here)) {
@@ -151,12 +161,12 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
             if (packing_->splits)
                 batch.starts[done] = static_cast<int64_t>(segment->start + uint64_t{at % pieces} *
                                                                                packing_->capacity);
-            cu_seqlens[done + 1] = cu_seqlens[done] + static_cast<int32_t>(length.length);
+            row.add(length.length, segment->length);
             ++done;
         }
         first = 0;
     }
-    batch.total[0] = cu_seqlens[count];
+    row.end(packing_->capacity);
 }
 
 }  // namespace sab

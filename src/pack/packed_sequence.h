@@ -14,6 +14,7 @@ public:
     explicit PackedSequence(std::shared_ptr<const Packing> packing);
 
     sab_packed_info info() const override { return packing_->info; }
+    const Multiples& multiples() const override { return packing_->multiples; }
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<PackedSequence>(*this);
     }
@@ -23,9 +24,7 @@ public:
     }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }
     double cost(uint64_t position) const override { return found(position).cost; }
-    PerColumn total(uint64_t position) const override {
-        return {static_cast<double>(found(position).total)};
-    }
+    PerColumn total(uint64_t position) const override;
     BatchSums sums() const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 

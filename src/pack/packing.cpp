@@ -25,6 +25,7 @@ struct Pieces {
     bool has_rest = false;
 };
 
+/// The capacity is a multiple of what the rest is rounded up to.
 Pieces pieces_of(double size, uint32_t capacity) {
     const auto tokens = static_cast<uint64_t>(size);
     if (tokens <= capacity) return {0, static_cast<uint32_t>(tokens), true};
@@ -190,7 +191,7 @@ void pack_from_the_longest(Packing& packing, const sab_packed_options& options,
 /// The lengths and where their sequences come from, and what the sizes are refused for.
 void split(Packing& packing, const SizeCounts& counts, const sab_packed_options& options) {
     struct Source {
-        uint32_t length;
+        uint32_t length;  ///< rounded up
         uint64_t count;
         Segment segment;
     };
@@ -224,20 +225,25 @@ void split(Packing& packing, const SizeCounts& counts, const sab_packed_options&
                             " they are more than ", most);
         info.sequences += pieces * samples;
         info.split += pieces_here.full > 0 ? samples : 0;
+        const auto rest = static_cast<uint32_t>(packing.multiples.length(pieces_here.rest, 0));
         info.total += size * static_cast<double>(samples);
+        packing.laid_total += (size + (rest - pieces_here.rest)) * static_cast<double>(samples);
         if (pieces_here.full > 0)
-            sources.push_back(
-                {packing.capacity, pieces_here.full * samples, {0, offset, pieces_here.full, 0}});
+            sources.push_back({packing.capacity,
+                               pieces_here.full * samples,
+                               {0, offset, pieces_here.full, 0, packing.capacity}});
         if (pieces_here.has_rest)
             sources.push_back(
-                {pieces_here.rest, samples, {0, offset, 1, pieces_here.full * packing.capacity}});
+                {rest,
+                 samples,
+                 {0, offset, 1, pieces_here.full * packing.capacity, pieces_here.rest}});
     }
     if (sources.empty())
         refuse_argument("sizes", no_value, "no sample is left: all ", counts.count,
                         " are longer than the capacity, ", packing.capacity);
     // the lower bound counts tokens, and the room of as many bins as there are long sequences
-    check(info.total <= 0x1p62, "sizes", no_value, "their sum is ", info.total,
-          ": must be at most 2^62");
+    check(packing.laid_total <= 0x1p62, "sizes", no_value, "their sum is ", packing.laid_total,
+          std::string_view(packing.multiples.hint()), ": must be at most 2^62");
     std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
     for (Source& source : sources) {
         const auto at = static_cast<uint32_t>(packing.segments.size());
@@ -297,7 +303,27 @@ void sort_by_cost(Packing& packing, std::span<const double> costs) {
     std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
 }
 
+void check_multiples(const sab_packed_options& options, std::string_view name, std::size_t count,
+                     const PerColumn& multiples) {
+    for (std::size_t j = 0; j < options.capacity_count; ++j) {
+        const double multiple = multiples[j];
+        const std::string own = text(name, "[", count > 1 ? j : 0, "]");
+        check(multiple == std::floor(multiple), own, multiple, "must be a whole number");
+        if (multiple > 0 && std::fmod(static_cast<double>(options.capacities[j]), multiple) != 0)
+            refuse_argument(named("pack.capacities[", j, "]"), options.capacities[j],
+                            "must be a multiple of ", own, " = ", multiple);
+    }
+}
+
 }  // namespace
+
+Multiples multiples_of(const sab_packed_options& options) {
+    const std::size_t columns = options.capacity_count;
+    return {read_multiples(options.length_multiples, options.length_multiple_count, columns,
+                           "pack.length_multiple"),
+            read_multiples(options.row_multiples, options.row_multiple_count, columns,
+                           "pack.row_multiple")};
+}
 
 void check_pack_options(const sab_packed_options& options, std::span<const std::string> names) {
     check(options.method >= SAB_PACK_SHUFFLED && options.method <= SAB_PACK_CONCAT, "pack.method",
@@ -312,6 +338,10 @@ void check_pack_options(const sab_packed_options& options, std::span<const std::
                 named("pack.capacities[", j, "]"), options.capacities[j],
                 "must be from 1 to 2^31 - 1",
                 columns > 1 && !names[j].empty() ? text(", for column \"", names[j], "\"") : "");
+    const Multiples multiples = multiples_of(options);
+    check_multiples(options, "pack.length_multiples", options.length_multiple_count,
+                    multiples.lengths);
+    check_multiples(options, "pack.row_multiples", options.row_multiple_count, multiples.rows);
     check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
     check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
           "pack.oversize", options.oversize,
@@ -357,12 +387,14 @@ uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
     }
     hash.add_all(counts.distinct_sizes);
     hash.add_all(costs);
+    packing.multiples.add_to(hash);
     return hash.digest();
 }
 
 Packing lengths_of(const SizeCounts& counts, const sab_packed_options& options) {
     Packing packing;
     packing.capacity = static_cast<uint32_t>(options.capacities[0]);
+    packing.multiples = multiples_of(options);
     packing.splits = options.split == 1;
     split(packing, counts, options);
     packing.info.lower_bound = lower_bound(packing, most_sequences(options));

@@ -12,6 +12,7 @@
 
 #include "base/pages.h"
 #include "cost/cost.h"
+#include "plan/multiples.h"
 #include "plan/sorted.h"
 #include "sab/pack.h"
 #include "sizes/columns.h"
@@ -33,6 +34,7 @@ struct Segment {
     uint64_t offset;  ///< offset of its first sample in the sorted order
     uint64_t pieces;  ///< that each sample gives
     uint64_t start;   ///< in the sample, of the first of them
+    uint32_t length;  ///< of each, before it is rounded up
 };
 
 /// `count` sequences of one length in each bin of a pattern: the bin number j has those from
@@ -54,7 +56,9 @@ struct BinPattern {
 
 struct Packing {
     uint32_t capacity = 0;
+    Multiples multiples;
     bool splits = false;
+    double laid_total = 0;              ///< tokens in the bins, with rounding
     HugeArray<uint32_t> order;          ///< sample indices by size; null where they are not known
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
@@ -76,6 +80,8 @@ inline uint32_t most_sequences(const sab_packed_options& options) {
 
 /// Refuses options that break the rules.
 void check_pack_options(const sab_packed_options& options, std::span<const std::string> names);
+/// Of options that are checked.
+Multiples multiples_of(const sab_packed_options& options);
 
 /// What there is to pack in one column, and the lower bound: no bins.
 Packing lengths_of(const SizeCounts& counts, const sab_packed_options& options);

@@ -37,6 +37,7 @@ RowPacking::RowPacking(const Columns& sizes, const sab_packed_options& options) 
     items.columns = sizes.size();
     items.capacities.assign(options.capacities, options.capacities + sizes.size());
     items.most_samples = most_sequences(options);
+    multiples = multiples_of(options);
     if (options.window > 0) search.window = options.window;
     if (items.columns == 1) search.tries = tries_of_column;
     if (options.tries > 0) search.tries = options.tries;
@@ -46,8 +47,9 @@ RowPacking::RowPacking(const Columns& sizes, const sab_packed_options& options) 
         read_columns(sizes, options, balance);
     items.classify();
     sums.samples = static_cast<double>(items.count());
-    for (std::size_t i = 0; i < items.sizes.size(); ++i)
-        sums.total[i % items.columns] += items.sizes[i];
+    const std::vector<uint32_t>& sizes_before = true_sizes.empty() ? items.sizes : true_sizes;
+    for (std::size_t i = 0; i < sizes_before.size(); ++i)
+        sums.total[i % items.columns] += sizes_before[i];
     const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
     if (!std::isfinite(sum))
         refuse_argument("pack.balance[0]", no_value, "costs must have a finite sum");
@@ -76,6 +78,8 @@ void RowPacking::read_column(const Columns& sizes, const sab_packed_options& opt
         uint64_t begin = 0;
         for (uint32_t s = length.segment_begin; s < length.segment_end; ++s) {
             const Segment& segment = packing.segments[s];
+            if (multiples.round_lengths())
+                true_sizes.resize(true_sizes.size() + segment.end - begin, segment.length);
             for (uint64_t at = 0; at < segment.end - begin; ++at) {
                 samples.push_back(sorted.order[segment.offset + at / segment.pieces]);
                 if (info.split > 0)
@@ -89,7 +93,7 @@ void RowPacking::read_column(const Columns& sizes, const sab_packed_options& opt
     lengths = std::move(packing.lengths);
     const auto bound = static_cast<double>(info.lower_bound),
                capacity = static_cast<double>(packing.capacity);
-    search.spare = std::max(0.0, capacity - info.total / bound);
+    search.spare = std::max(0.0, capacity - packing.laid_total / bound);
     info.fill = info.total / capacity;
 }
 
@@ -98,6 +102,9 @@ void RowPacking::read_columns(const Columns& sizes, const sab_packed_options& op
     const Progress progress(options.progress, options.progress_ctx);
     progress.report(0, sizes.count());
     read_sizes(sizes, options);
+    if (multiples.round_lengths()) true_sizes = items.sizes;
+    for (std::size_t i = 0; i < true_sizes.size(); ++i)
+        items.sizes[i] = static_cast<uint32_t>(multiples.length(true_sizes[i], i % items.columns));
     PerColumn of_item{};
     for (uint32_t item = 0; balance && item < items.count(); ++item) {
         std::copy_n(items.sizes_of(item), items.columns, of_item.begin());
@@ -165,15 +172,19 @@ void RowPacking::add_facts(const sab_packed_options& options) {
     info.sequences = items.count();
     info.lower_bound =
         std::max<uint64_t>(1, (items.count() + items.most_samples - 1) / items.most_samples);
-    std::vector<uint64_t> totals(columns);
-    for (std::size_t i = 0; i < items.sizes.size(); ++i) totals[i % columns] += items.sizes[i];
+    std::vector<uint64_t> totals(columns), true_totals(columns);
+    for (std::size_t i = 0; i < items.sizes.size(); ++i) {
+        totals[i % columns] += items.sizes[i];
+        true_totals[i % columns] += true_sizes_of(0)[i];
+    }
     for (std::size_t j = 0; j < columns; ++j) {
         const uint64_t capacity = items.capacities[j];
         info.lower_bound =
             std::max(info.lower_bound, totals[j] / capacity + (totals[j] % capacity != 0));
-        const double rows = static_cast<double>(totals[j]) / static_cast<double>(capacity);
+        const auto total = static_cast<double>(true_totals[j]);
+        const double rows = total / static_cast<double>(capacity);
         if (rows <= info.fill && j > 0) continue;
-        info.total = static_cast<double>(totals[j]);
+        info.total = total;
         info.fill = rows;  // in one row
     }
     const uint64_t rules[] = {columns, search.window, search.tries, options.max_sequences};
@@ -183,6 +194,8 @@ void RowPacking::add_facts(const sab_packed_options& options) {
     hash.add_all(items.sizes);
     hash.add_all(skipped);
     hash.add_all(costs);
+    hash.add_all(true_sizes);
+    multiples.add_to(hash);
     info.fingerprint = hash.digest();
 }
 
@@ -293,7 +306,7 @@ PerColumn ShuffledRows::total(uint64_t position) const {
     PerColumn total{};
     for (const uint32_t item : row(position))
         for (std::size_t j = 0; j < packing_->items.columns; ++j)
-            total[j] += packing_->items.sizes_of(item)[j];
+            total[j] += packing_->true_sizes_of(item)[j];
     return total;
 }
 
@@ -311,21 +324,11 @@ void ShuffledRows::fill(uint64_t position, uint64_t first, uint64_t count, Batch
     batch.columns = columns;
     batch.bucket = -1;
     batch.is_row = true;
-    batch.cu_seqlens.resize(columns);
     for (std::size_t j = 0; j < columns; ++j) {
-        std::vector<int32_t>& cu_seqlens = batch.cu_seqlens[j];
-        cu_seqlens.resize(count + 1);
-        cu_seqlens[0] = 0;
-        uint32_t longest = 0;
-        for (std::size_t i = 0; i < here.size(); ++i) {
-            const uint32_t size = packing_->items.sizes_of(here[i])[j];
-            cu_seqlens[i + 1] = cu_seqlens[i] + static_cast<int32_t>(size);
-            longest = std::max(longest, size);
-        }
-        batch.longest[j] = longest;
-        batch.total[j] = cu_seqlens[count];
-        batch.capacity[j] = packing_->items.capacities[j];
-        batch.padded_length[j] = count > 0 ? packing_->items.capacities[j] : 0;
+        RowColumn filled(j, count, packing_->multiples, batch);
+        for (const uint32_t item : here)
+            filled.add(packing_->items.sizes_of(item)[j], packing_->true_sizes_of(item)[j]);
+        filled.end(packing_->items.capacities[j]);
     }
 }
 

@@ -74,22 +74,6 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
     return sizes;
 }
 
-PerColumn read_multiples(const sab_plan_options& given, std::size_t columns) {
-    const std::span<const double> own =
-        sab::items(given.length_multiples, given.length_multiple_count, "options.length_multiples",
-                   "options.length_multiple_count");
-    check(own.size() <= 1 || own.size() == columns, "options.length_multiple_count", own.size(),
-          "must be 0, 1 or the number of columns, ", columns);
-    PerColumn multiples{};
-    for (std::size_t j = 0; j < columns && !own.empty(); ++j) {
-        const std::size_t from = own.size() == 1 ? 0 : j;
-        multiples[j] = own[from];
-        check(multiples[j] >= 0 && multiples[j] <= largest_size,
-              text("options.length_multiples[", from, "]"), multiples[j], "must be from 0 to 2^53");
-    }
-    return multiples;
-}
-
 /// The options that belong to one bucket rule.
 void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
     const sab_bucket_rule rule = given.bucket_rule;
@@ -150,6 +134,22 @@ std::vector<std::size_t> read_shapes(const sab_plan_options& given) {
 
 }  // namespace
 
+PerColumn read_multiples(const double* given, std::size_t count, std::size_t columns,
+                         std::string_view name) {
+    const std::string count_name = text(name, "_count"), array_name = text(name, "s");
+    const std::span<const double> own = items(given, count, array_name, count_name);
+    check(own.size() <= 1 || own.size() == columns, count_name, own.size(),
+          "must be 0, 1 or the number of columns, ", columns);
+    PerColumn multiples{};
+    for (std::size_t j = 0; j < columns && !own.empty(); ++j) {
+        const std::size_t from = own.size() == 1 ? 0 : j;
+        multiples[j] = own[from];
+        check(multiples[j] >= 0 && multiples[j] <= largest_size, text(array_name, "[", from, "]"),
+              multiples[j], "must be from 0 to 2^53");
+    }
+    return multiples;
+}
+
 PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
     : bucket_rule(given.bucket_rule),
       padding_target(given.padding_target),
@@ -176,7 +176,8 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
     check(given.threads <= SAB_MAX_PLAN_THREADS, "options.threads", given.threads,
           "must be at most ", SAB_MAX_PLAN_THREADS);
     boundaries = read_boundaries(given, columns.size());
-    length_multiples = read_multiples(given, columns.size());
+    length_multiples = read_multiples(given.length_multiples, given.length_multiple_count,
+                                      columns.size(), "options.length_multiple");
     batch_sizes = read_batch_sizes(given, std::max<std::size_t>(boundaries.size(), 1) - 1);
     check_fewest(given);
     if (const std::vector<std::size_t> shapes = read_shapes(given); shapes.size() == 1)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/progress.h"
@@ -10,6 +11,11 @@
 #include "sab/plan.h"
 
 namespace sab {
+
+/// One a column, 0 where lengths are not rounded up. `name`: that of the multiples in messages,
+/// such as "options.length_multiple".
+PerColumn read_multiples(const double* given, std::size_t count, std::size_t columns,
+                         std::string_view name);
 
 /// A default one has the defaults, and no budget or batch size.
 struct PlanOptions {

@@ -77,7 +77,7 @@ void MixedSequence::put_in_order(Present& of, const EpochOptions& epoch_options)
     const auto add = [&](const Batch& batch) {
         const int64_t* const numbers = batch.buffer.data();
         if (batch.is_row && batch.columns == 1) {
-            const int32_t* const ends = batch.cu_seqlens[0].data();
+            const int32_t* const ends = batch.true_cu_seqlens(0).data();
             amounts.add(batch.count, [=](std::size_t i) {
                 return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
                                            static_cast<double>(ends[i + 1] - ends[i])};

@@ -48,11 +48,17 @@ sab_rows shown_rows(sab_sampler& sampler) {
     need_shown(sampler);
     const Batch& batch = sampler.shown.batch;
     if (!batch.is_row) fail(SAB_E_UNSUPPORTED, "sab_sampler_get_rows: the batch is padded");
-    std::ranges::transform(batch.cu_seqlens, sampler.cu_seqlens.begin(),
-                           [](const auto& of_column) { return of_column.data(); });
-    return {sizeof(sab_rows), batch.columns,
-            batch.cu_seqlens.empty() ? nullptr : sampler.cu_seqlens.data(),
-            batch.starts.empty() ? nullptr : batch.starts.data(), batch.capacity.data()};
+    const auto shown = [](const auto& of_columns, auto& pointers) -> const int32_t* const* {
+        std::ranges::transform(of_columns, pointers.begin(),
+                               [](const auto& of_column) { return of_column.data(); });
+        return of_columns.empty() ? nullptr : pointers.data();
+    };
+    return {sizeof(sab_rows),
+            batch.columns,
+            shown(batch.cu_seqlens, sampler.cu_seqlens),
+            batch.starts.empty() ? nullptr : batch.starts.data(),
+            batch.capacity.data(),
+            shown(batch.cu_seqlens_unpadded, sampler.cu_seqlens_unpadded)};
 }
 
 const std::vector<Shape>& shown_shapes(sab_sampler& sampler) {
@@ -102,7 +108,8 @@ std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
                      nullptr,
                      nullptr,
                      &placed.sample_weight,
-                     placed.token_weight.data()};
+                     placed.token_weight.data(),
+                     nullptr};
 }
 
 void BatchArrays::clear() {
@@ -112,11 +119,13 @@ void BatchArrays::clear() {
     for (auto* const numbers :
          {&longest_, &padded_length_, &total_, &sample_weight_, &token_weight_})
         numbers->clear();
-    for (auto& of_column : cu_seqlens_) of_column.clear();
+    for (auto* const columns : {&cu_seqlens_, &cu_seqlens_unpadded_})
+        for (auto& of_column : *columns) of_column.clear();
 }
 
 bool BatchArrays::has_arrays_of(const Batch& batch) const {
     return is_row_ == batch.is_row && has_cu_seqlens_ == !batch.cu_seqlens.empty() &&
+           has_cu_seqlens_unpadded_ == !batch.cu_seqlens_unpadded.empty() &&
            has_starts_ == !batch.starts.empty();
 }
 
@@ -127,6 +136,7 @@ bool BatchArrays::add(const EpochBatch& placed) {
         epoch_ = placed.epoch;
         is_row_ = batch.is_row;
         has_cu_seqlens_ = !batch.cu_seqlens.empty();
+        has_cu_seqlens_unpadded_ = !batch.cu_seqlens_unpadded.empty();
         has_starts_ = !batch.starts.empty();
         starts_.reserve(1);  // NULL would say that there are none
     } else if (!has_arrays_of(batch)) {
@@ -147,6 +157,8 @@ bool BatchArrays::add(const EpochBatch& placed) {
     id_.push_back(batch.id);
     for (std::size_t j = 0; has_cu_seqlens_ && j < columns_; ++j)
         append(cu_seqlens_[j], batch.cu_seqlens[j], batch.count + 1);
+    for (std::size_t j = 0; has_cu_seqlens_unpadded_ && j < columns_; ++j)
+        append(cu_seqlens_unpadded_[j], batch.cu_seqlens_unpadded[j], batch.count + 1);
     if (has_starts_) append(starts_, batch.starts, batch.count);
     offsets_.push_back(offsets_.back() + batch.count);
     return true;
@@ -161,8 +173,9 @@ void BatchArrays::place(uint64_t epoch, uint64_t step, uint64_t batch, uint64_t 
 }
 
 sab_block BatchArrays::shown() {
-    std::ranges::transform(cu_seqlens_, cu_seqlens_data_.begin(),
-                           [](const auto& of_column) { return of_column.data(); });
+    const auto data = [](const auto& of_column) { return of_column.data(); };
+    std::ranges::transform(cu_seqlens_, cu_seqlens_data_.begin(), data);
+    std::ranges::transform(cu_seqlens_unpadded_, cu_seqlens_unpadded_data_.begin(), data);
     return {sizeof(sab_block),
             count(),
             indices_.data(),
@@ -180,7 +193,8 @@ sab_block BatchArrays::shown() {
             has_cu_seqlens_ ? cu_seqlens_data_.data() : nullptr,
             has_starts_ ? starts_.data() : nullptr,
             sample_weight_.data(),
-            token_weight_.data()};
+            token_weight_.data(),
+            has_cu_seqlens_unpadded_ ? cu_seqlens_unpadded_data_.data() : nullptr};
 }
 
 void Sampler::begin() {

@@ -90,9 +90,12 @@ private:
     std::vector<double> longest_, padded_length_, total_, sample_weight_, token_weight_;
     std::array<std::vector<int32_t>, SAB_MAX_COLUMNS> cu_seqlens_;
     std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens_data_{};
+    std::array<std::vector<int32_t>, SAB_MAX_COLUMNS> cu_seqlens_unpadded_;
+    std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens_unpadded_data_{};
     std::size_t columns_ = 1;
     uint64_t epoch_ = 0;
-    bool is_row_ = false, has_cu_seqlens_ = false, has_starts_ = false;  // of the first
+    bool is_row_ = false, has_cu_seqlens_ = false, has_cu_seqlens_unpadded_ = false,
+         has_starts_ = false;  // of the first
 };
 
 /// A step of the optimizer, over all ranks.
@@ -183,7 +186,7 @@ struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
     sab::EpochBatch shown;
     // Arrays of what sab_sampler_get_rows() and sab_sampler_get_step() showed:
-    std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens{};
+    std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens{}, cu_seqlens_unpadded{};
     sab::PerColumn step_totals{};
     // What sab_sampler_get_shape() shows, and the Sampler::changes() and epoch that it is of:
     std::vector<sab::Shape> shapes{};

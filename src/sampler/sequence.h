@@ -31,8 +31,15 @@ struct Batch {
     PerColumn capacity{-1};  ///< of a row; -1: not fixed
     /// of a row of whole-number sizes, one a column; else none
     std::vector<std::vector<int32_t>> cu_seqlens{};
+    /// the same of the true lengths, where `cu_seqlens` are those of rounded ones; else none
+    std::vector<std::vector<int32_t>> cu_seqlens_unpadded{};
     /// of packed batches that may hold pieces: grows as `buffer` does; else empty
     std::vector<int64_t> starts;
+
+    /// Of a row of whole-number sizes, by column.
+    const std::vector<int32_t>& true_cu_seqlens(std::size_t column) const {
+        return (cu_seqlens_unpadded.empty() ? cu_seqlens : cu_seqlens_unpadded)[column];
+    }
 
     /// Room for `n` indices, which become the batch's.
     std::span<int64_t> room(uint64_t n) {

@@ -60,6 +60,8 @@ local arrays = {
   batch_size = {"uint64_t", "batch_sizes", "batch_size_count"},
   length_multiple = {"double", "length_multiples", "length_multiple_count"},
   length_multiples = {"double", "length_multiples", "length_multiple_count"},
+  row_multiple = {"double", "row_multiples", "row_multiple_count"},
+  row_multiples = {"double", "row_multiples", "row_multiple_count"},
   separate_by = {"int64_t", "separate_by", "separate_by_count"},
   max_shapes = {"uint64_t", "max_shapes", "max_shape_count"},
   id_shapes = {"uint64_t", "max_shapes", "max_shape_count"},
@@ -219,8 +221,8 @@ local function check_case(case)
       equal(batch.indices, batch.count, words)
     elseif key == "padded_length" then
       equal(batch.padded_length, batch.columns, words)
-    elseif key == "cu_seqlens" then
-      equal(rows.cu_seqlens[column], batch.count + 1, words)
+    elseif key == "cu_seqlens" or key == "cu_seqlens_unpadded" then
+      equal(rows[key][column % #case.sizes], batch.count + 1, words)
       column = column + 1
     elseif key == "starts" then
       equal(rows.starts, batch.count, words)

@@ -39,6 +39,8 @@ const ARRAYS = {
   batch_size: [BigUint64Array, BigInt, 'batch_sizes', 'batch_size_count'],
   length_multiple: [Float64Array, Number, 'length_multiples', 'length_multiple_count'],
   length_multiples: [Float64Array, Number, 'length_multiples', 'length_multiple_count'],
+  row_multiple: [Float64Array, Number, 'row_multiples', 'row_multiple_count'],
+  row_multiples: [Float64Array, Number, 'row_multiples', 'row_multiple_count'],
   separate_by: [BigInt64Array, BigInt, 'separate_by', 'separate_by_count'],
   max_shapes: [BigUint64Array, BigInt, 'max_shapes', 'max_shape_count'],
   id_shapes: [BigUint64Array, BigInt, 'max_shapes', 'max_shape_count'],
@@ -157,9 +159,9 @@ function checkCase(its) {
       column = 0;
       isOpen = true;
     } else if (key === 'padded_length') {
-      assert.equal(batch.padded_length.join(' '), words.join(' '));
-    } else if (key === 'cu_seqlens') {
-      const ends = its.sizes.length === 1 ? batch.cu_seqlens : batch.cu_seqlens[column++];
+      assert.equal((its.sizes.length === 1 ? [batch.padded_length] : batch.padded_length).join(' '), words.join(' '));
+    } else if (key.startsWith('cu_seqlens')) {
+      const ends = its.sizes.length === 1 ? batch[key] : batch[key][column++ % its.sizes.length];
       assert.equal(ends.join(' '), words.join(' '));
     } else if (key === 'starts') {
       assert.equal(batch.starts.join(' '), words.join(' '));

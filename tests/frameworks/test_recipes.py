@@ -37,6 +37,22 @@ def run(recipe, folder, name, ranks=0, stop_after=0):
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_compiled_model_is_compiled_once_for_each_of_8_shapes(ranks, tmp_path):
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}"),
+            *(str(FOLDER / "compiled_jobs.py"), str(RECIPES / "compiled.py"), str(tmp_path)),
+        ],
+        env=dict(os.environ, OMP_NUM_THREADS="1"),
+        check=True,
+        timeout=300,
+    )
+    for rank in range(ranks):
+        shapes = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert 1 < len(shapes) <= 8 and len(set(map(tuple, shapes))) == len(shapes)
+
+
 def assert_each_once(batches):
     counts = collections.Counter((epoch, index) for epoch, batch in batches for index in batch)
     assert set(counts.values()) == {1}

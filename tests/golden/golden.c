@@ -56,6 +56,7 @@ struct golden_case {
     double boundaries[64], length_multiples[SAB_MAX_COLUMNS];
     int64_t ids[MAX_WORDS];
     size_t id_shapes[64];
+    double rounds[SAB_MAX_COLUMNS], row_rounds[SAB_MAX_COLUMNS]; /* of a packing, or balanced */
     uint64_t batch_size, capacities[SAB_MAX_COLUMNS];
     struct inputs inputs; /* of the sampler */
     sab_mixture_options mixture;
@@ -65,7 +66,8 @@ struct golden_case {
     uint64_t schedule_epochs[MAX_CHANGES];
     struct limits balanced_limits;
     int balances_squares;
-    int has_steps; /* the option micro_batches is set, so a batch is followed by its step */
+    int has_rounding; /* a batch is followed by its padded length */
+    int has_steps;    /* the option micro_batches is set, so a batch is followed by its step */
     char kind[32];
     sab_sizes* sab_sizes_handle;
     sab_plan* plan_handle;
@@ -251,10 +253,26 @@ static void make_mixture(struct golden_case* c) {
     if (c->columns > 1) sab_sizes_free(sizes);
 }
 
+/* Reads "length_multiple 16", or several of the columns, or those of rows; 0: it is neither. */
+static int set_rounding(struct golden_case* c, char** words, size_t count, const double** lengths,
+                        size_t* length_count, const double** rows, size_t* row_count) {
+    const int of_rows = strncmp(words[1], "row_multiple", 12) == 0;
+    if (!of_rows && strncmp(words[1], "length_multiple", 15) != 0) return 0;
+    double* const numbers = of_rows ? c->row_rounds : c->rounds;
+    *(of_rows ? row_count : length_count) = set_numbers(numbers, words, count);
+    *(of_rows ? rows : lengths) = numbers;
+    c->has_rounding = 1;
+    return 1;
+}
+
 static void set_pack(struct golden_case* c, char** words, size_t count) {
     static const char* const methods[] = {"shuffled", "best_fit", "histogram", "concat", NULL};
     static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
+    sab_packed_options* const packed = &c->inputs.packed;
+    if (set_rounding(c, words, count, &packed->length_multiples, &packed->length_multiple_count,
+                     &packed->row_multiples, &packed->row_multiple_count))
+        return;
     if (strcmp(key, "method") == 0)
         c->inputs.packed.method = one_of(value, methods);
     else if (strcmp(key, "capacity") == 0)
@@ -281,6 +299,10 @@ static void set_pack(struct golden_case* c, char** words, size_t count) {
 static void set_balanced(struct golden_case* c, char** words, size_t count) {
     static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
+    sab_balanced_options* const balanced = &c->inputs.balanced;
+    if (set_rounding(c, words, count, &balanced->length_multiples, &balanced->length_multiple_count,
+                     &balanced->row_multiples, &balanced->row_multiple_count))
+        return;
     if (strcmp(key, "samples") == 0)
         c->inputs.balanced.samples = (uint64_t)number(value);
     else if (strcmp(key, "budget") == 0)
@@ -413,21 +435,27 @@ static void describe_lengths(const sab_batch* batch, char* out, size_t room) {
     append_numbers(out, room, batch->padded_length, batch->columns);
 }
 
+/* A line of cumulative lengths for each column; none where there are none. */
+static void write_ends(struct golden_case* c, const char* name, const int32_t* const* ends,
+                       size_t count, FILE* write) {
+    for (size_t j = 0; ends != NULL && j < c->columns; ++j) {
+        fprintf(write, "\n%s", name);
+        for (size_t i = 0; i <= count; ++i) fprintf(write, " %" PRId32, ends[j][i]);
+    }
+}
+
 static void write_batch(struct golden_case* c, const sab_batch* batch, FILE* write) {
     char text[256];
     fputs("batch", write);
     for (size_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
-    if (c->columns > 1) {
+    if (c->columns > 1 || c->has_rounding) {
         describe_lengths(batch, text, sizeof text);
         fprintf(write, "\n%s", text);
     }
     if (batch->layout == SAB_LAYOUT_ROW) {
         const sab_rows rows = rows_of(c);
-        for (size_t j = 0; j < c->columns; ++j) {
-            fputs("\ncu_seqlens", write);
-            for (size_t i = 0; i <= batch->count; ++i)
-                fprintf(write, " %" PRId32, rows.cu_seqlens[j][i]);
-        }
+        write_ends(c, "cu_seqlens", rows.cu_seqlens, batch->count, write);
+        write_ends(c, "cu_seqlens_unpadded", rows.cu_seqlens_unpadded, batch->count, write);
         if (rows.starts != NULL) fputs("\nstarts", write);
         for (size_t i = 0; rows.starts != NULL && i < batch->count; ++i)
             fprintf(write, " %" PRId64, rows.starts[i]);
@@ -488,9 +516,13 @@ static int is_as_recorded(struct golden_case* c, sab_batch* batch, char** words,
         return sab_next_batch(c->sampler, batch) == SAB_OK && batch->count == count - 1 &&
                has_words(NULL, batch->indices, words, count);
     }
-    if (strcmp(key, "cu_seqlens") == 0) {
-        if (count != batch->count + 2 || *column == c->columns) return 0;
-        return has_words(rows_of(c).cu_seqlens[(*column)++], NULL, words, count);
+    if (strncmp(key, "cu_seqlens", 10) == 0) {
+        const sab_rows rows = rows_of(c);
+        const int is_true = strcmp(key, "cu_seqlens_unpadded") == 0;
+        const int32_t* const* const ends = is_true ? rows.cu_seqlens_unpadded : rows.cu_seqlens;
+        const size_t at = (*column)++ - (is_true ? c->columns : 0);
+        if (count != batch->count + 2 || at >= c->columns || ends == NULL) return 0;
+        return has_words(ends[at], NULL, words, count);
     }
     if (strcmp(key, "starts") == 0)
         return count == batch->count + 1 && has_words(NULL, rows_of(c).starts, words, count);
@@ -536,8 +568,9 @@ static void set_input(struct golden_case* c, char** words, size_t count) {
 /* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches
  * in place of the file's. */
 static int run(const char* path, FILE* write) {
-    static const char* const outputs[] = {"batch", "padded_length", "cu_seqlens", "starts",
-                                          "step",  "digest",        NULL};
+    static const char* const outputs[] = {
+        "batch",  "padded_length", "cu_seqlens", "cu_seqlens_unpadded",
+        "starts", "step",          "digest",     NULL};
     static char line[1 << 16], copy[1 << 16];
     static char* words[MAX_WORDS];
     FILE* file = fopen(path, "r");

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Shows on a GPU what libsab promises there. No network is needed.
 #   tests/gpu/run.sh [OPTION...] [PART...]
-# Parts: epochs guard budget peaks models faults small native jax; by default all in this order, in
-# at most 25 minutes; the first three need at most 9. The part again repeats in 3 minutes what is
+# Parts: epochs guard budget compiled peaks models faults small native jax; by default all in this order, in
+# at most 25 minutes; the first four need at most 9. The part again repeats in 3 minutes what is
 # noisy of epochs, if another run has the same machine.
 #   --wheels FOLDER   installs the wheels of the folder into build/gpu/site first: libsab's and,
 #                     where Python lacks it, cffi's. Without it Python must have both
@@ -24,12 +24,12 @@ while [ $# -gt 0 ]; do
     --results) results=$2 && shift ;;
     --seconds) options+=(--seconds "$2") && shift ;;
     --dry-run) options+=(--dry-run) ;;
-    epochs | guard | budget | peaks | models | faults | small | native | jax | again) parts+=("$1") ;;
+    epochs | guard | budget | compiled | peaks | models | faults | small | native | jax | again) parts+=("$1") ;;
     *) sed -n '2,15p' "$0" && exit 2 ;;
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(epochs guard budget peaks models faults small native jax)
+[ ${#parts[@]} -gt 0 ] || parts=(epochs guard budget compiled peaks models faults small native jax)
 if ! mkdir -p "$results" || ! touch "$results/written"; then
   echo "$results: JSON cannot be written there: see --results" >&2
   exit 2

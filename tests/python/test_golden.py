@@ -79,8 +79,8 @@ def keywords(key: str, values: list[str], columns: int) -> dict[str, Any]:
     if key == "boundaries":
         edges = np.array(values, float)
         return {key: edges if columns == 1 else edges.reshape(-1, columns)}
-    if key in ("length_multiples", "capacities"):
-        name = {"length_multiples": "length_multiple", "capacities": "capacity"}[key]
+    if key in ("length_multiples", "row_multiples", "capacities"):
+        name = {"capacities": "capacity"}.get(key, key[:-1])
         return {name: {str(j): int(value) for j, value in enumerate(values)}}
     if key == "budget" and len(values) > 1:
         weights = {str(j): float(weight) for j, weight in enumerate(values[1:])}
@@ -159,11 +159,15 @@ def lines(sampler: Any, case: Case) -> Iterator[list[str]]:
     for batch in sampler.batches():
         yield words("batch", *batch.indices)
         several = len(case.columns) > 1
-        if several:
-            yield words("padded_length", *map(int, batch.padded_length.values()))
-        if batch.cu_seqlens is not None:
-            for ends in batch.cu_seqlens.values() if several else [batch.cu_seqlens]:
-                yield words("cu_seqlens", *ends)
+
+        def each(numbers: Any, several: bool = several) -> list[Any]:
+            return list(numbers.values()) if several else [numbers]
+
+        if several or any("multiple" in key for key in (*case.pack, *case.balanced)):
+            yield words("padded_length", *map(int, each(batch.padded_length)))
+        for name in ("cu_seqlens", "cu_seqlens_unpadded"):
+            if getattr(batch, name) is not None:
+                yield from (words(name, *ends) for ends in each(getattr(batch, name)))
         if batch.starts is not None:
             yield words("starts", *batch.starts)
         if "micro_batches" in case.option:

@@ -6,6 +6,7 @@ import multiprocessing.reduction
 import os
 import pickle
 import random
+import types
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ import sab
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sab.torch")
+_advice = pytest.importorskip("sab.torch._advice")
 
 numbers = random.Random(0)
 SIZES = [numbers.randint(1, 60) for _ in range(600)]
@@ -415,6 +417,114 @@ def test_pack_collate_of_rows_without_capacity():
     few = sab.BalancedSampler([5, 5, 5], samples=2, micro_batches=2)
     empty = next(batch for batch in few.batches() if batch.count == 0)
     assert collate([], empty)["ids"].shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"split": True}, {"method": "concat"}, {"max_sequences": 4}], ids=str
+)
+@pytest.mark.parametrize("multiple", [0, 8])
+def test_static_rows_have_one_shape(options, multiple):
+    samples = [{"ids": word, "labels": word} for word in WORDS]
+    capacity = 48 if "split" in options or "method" in options else 80
+    sampler = sab.PackedSampler(SIZES, capacity, length_multiple=multiple, world_size=3, **options)
+    collate = sab.torch.PackCollate({"ids": 0, "labels": -100}, static=True)
+    loader = sab.torch.DataLoader(samples, sampler, collate_fn=collate)
+    shapes, seen, total, lengths = set(), 0, 0, set()
+    for row in loader:
+        batch, ends = loader.batch, row["cu_seqlens"].tolist()
+        shapes.add((row["ids"].shape, row["position_ids"].shape, len(ends), row["max_seqlen"]))
+        lengths.update(np.diff(ends))
+        assert ends[: batch.count + 1] == batch.cu_seqlens.tolist() and ends[-1] == capacity
+        true = ends if batch.cu_seqlens_unpadded is None else row["cu_seqlens_unpadded"].tolist()
+        is_token = np.zeros(capacity, bool)
+        for begin, length in zip(ends[: batch.count], np.diff(true)):
+            is_token[begin : begin + length] = True
+        assert ((row["labels"][0] != -100).numpy() == is_token).all()
+        expected = [place for size in np.diff(ends) for place in range(size)]
+        assert row["position_ids"][0].tolist() == expected
+        seen += int(is_token.sum())
+        total += batch.total
+    [(shape, _, count, longest)] = shapes
+    assert shape == (1, capacity) and max(lengths) <= longest
+    assert "max_sequences" not in options or count == 4 + -(-capacity // longest) + 1
+    assert seen == total
+    empty = sampler.batch(0)._replace(count=0, indices=np.zeros(0, np.int64), padded_length=0.0)
+    none = np.zeros(1, np.int32)
+    empty = empty._replace(cu_seqlens=none, cu_seqlens_unpadded=none if multiple else None)
+    if empty.starts is None:
+        assert loader.collate_fn.collate_fn([], empty)["ids"].shape == (1, capacity)
+
+
+def test_static_rows_of_other_samplers():
+    assert sab.torch.StaticRows.of(sab.BalancedSampler([3, 9, 4], budget=16, fill=1)) == (16, 3, 9)
+    sizes = {"images": [1, 3, 2, 2], "tokens": [50, 10, 40, 60]}
+    packed = sab.PackedSampler(sizes, capacity={"images": 4, "tokens": 100})
+    assert sab.torch.StaticRows.of(packed).sequences == {"images": 2, "tokens": 2}
+    mixture = sab.Mixture({"a": [5, 4], "b": [7]}, repeat={"a": 2.0})
+    assert sab.torch.StaticRows.of(sab.PackedSampler(mixture, capacity=16)).sequences == 4
+    for sampler, error, message in (
+        (sab.BalancedSampler([3, 4], samples=2), ValueError, "is no number of tokens"),
+        (sab.BucketSampler(PLAN), TypeError, "must be a PackedSampler or a BalancedSampler"),
+    ):
+        with pytest.raises(error, match=message):
+            sab.torch.StaticRows.of(sampler)
+    batch = sab.PackedSampler([2, 3], capacity=6).batch(0)
+    samples = [{"x": [1] * size} for size in ((2, 3)[index] for index in batch.indices)]
+    with pytest.raises(ValueError, match="static = True: needs a loader"):
+        sab.torch.PackCollate({"x": 0}, static=True)(samples, batch)
+    with pytest.raises(ValueError, match="static: sequences of a row is 2: must be at most 1"):
+        sab.torch.PackCollate({"x": 0}, static=sab.torch.StaticRows(6, 1, 3))(samples, batch)
+
+
+class FewBytes:
+    """torch.cuda of a process whose device is nearly full."""
+
+    def __init__(self, reserved, is_expandable):
+        self.reserved, self.is_expandable = reserved, is_expandable
+
+    def is_initialized(self):
+        return True
+
+    def current_device(self):
+        return 0
+
+    def get_device_properties(self, device):
+        return types.SimpleNamespace(total_memory=100)
+
+    def memory_reserved(self, device):
+        return self.reserved
+
+    def memory_snapshot(self):
+        return [{"is_expandable": self.is_expandable}]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "is_expandable", "cudnn", "lengths", "expected"),
+    [
+        (95, False, False, 65, ["PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"]),
+        (95, True, True, 65, ["TORCH_CUDNN_SDPA_DEPRIORITIZED=1"]),
+        (95, False, True, 64, []),
+        (50, False, False, 65, []),
+    ],
+)
+def test_settings_that_many_shapes_make_dear_are_named_once(
+    monkeypatch, reserved, is_expandable, cudnn, lengths, expected
+):
+    monkeypatch.setattr(_advice, "_given", set())
+    monkeypatch.setattr(_advice, "_prefers_cudnn", lambda: cudnn)
+    monkeypatch.setattr(torch, "cuda", FewBytes(reserved, is_expandable))
+    words = [torch.ones(1 + place % lengths) for place in range(200)]
+    plan = sab.plan([len(word) for word in words], batch_size=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            loader = sab.torch.DataLoader(
+                words, sab.BucketSampler(plan), collate_fn=sab.torch.PadCollate()
+            )
+            assert sum(len(data) for data in loader) == 200
+    assert len(caught) == len(expected)
+    for warning, setting in zip(caught, expected):
+        assert setting in str(warning.message) and warning.filename == __file__
 
 
 def test_pack_collate_of_several_columns():

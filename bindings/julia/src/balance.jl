@@ -87,7 +87,7 @@ const BalancedSampler = Sampler{:BalancedSampler}
 
 """
     BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95, padded = false,
-                    oversize = :error, progress, seed = 0, ...)
+                    length_multiple, row_multiple, oversize = :error, progress, seed = 0, ...)
 
 Steps of samples in random order whose micro-batches cost the same on all ranks. For batches without
 padding. No micro-batch exceeds a `budget`: a number of tokens, a [`Budget`](@ref) with a cost, or a
@@ -100,15 +100,21 @@ of some of them. The other options are those of a [`BucketSampler`](@ref).
 With `padded = true` each step is a random sample of the data, and only its division into padded
 micro-batches goes by length. Costs are then those of a padded batch, and no functions. A step has
 exactly as many `samples` as are given.
+
+`length_multiple` rounds up each sample, or with `padded` the longest of a micro-batch, and
+`row_multiple` a row, as for a [`PackedSampler`](@ref). Budgets hold with them.
 """
 function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, padded = nothing,
-                         oversize = nothing, progress = nothing, given...)
+                         length_multiple = nothing, row_multiple = nothing, oversize = nothing, progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill, padded = padded,
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     names = column_names(sizes)
-    made_from = Any[sizes, merge((samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, padded = padded, oversize = oversize), values(given))]
+    own = (samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, padded = padded, length_multiple = length_multiple, row_multiple = row_multiple,
+        oversize = oversize)
+    made_from = Any[sizes, merge(own, values(given))]
+    set_multiples!(balanced, length_multiple, row_multiple, costs.kept, names)
     set_budgets!(balanced, budget, cost, costs, names)
     set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)

@@ -125,7 +125,7 @@ end
 
 """
     Packing(histogram, capacity; method = :best_fit, max_sequences, split = false, oversize = :error,
-            balance, progress)
+            length_multiple, row_multiple, balance, progress)
 
 Which lengths share a bin, of samples that are only counted. The bins are those of a
 [`PackedSampler`](@ref) of the same sizes with the same options and `method`, which is `:best_fit` or
@@ -138,11 +138,13 @@ mutable struct Packing <: Handle{Raw.sab_packing}
 end
 free(packing::Ptr{Raw.sab_packing}) = Raw.sab_packing_free(packing)
 
-function Packing(histogram::Histogram, capacity; method = :best_fit, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
+function Packing(histogram::Histogram, capacity; method = :best_fit, max_sequences = nothing, split = nothing, oversize = nothing, length_multiple = nothing,
+                 row_multiple = nothing, balance = nothing, progress = nothing)
     calls, costs = Calls(; progress = progress), Costs()
-    pack = pack_options(calls, costs, capacity, ONE_COLUMN; method = method, max_sequences = max_sequences, split = split, oversize = oversize)
+    own = (method = method, max_sequences = max_sequences, split = split, oversize = oversize, length_multiple = length_multiple, row_multiple = row_multiple)
+    pack = pack_options(calls, costs, capacity, ONE_COLUMN; own...)
     set_balance!(pack, balance, costs, ONE_COLUMN)
-    made_from = Any[image_of(histogram), capacity, (method = method, max_sequences = max_sequences, split = split, oversize = oversize, balance = balance)]
+    made_from = Any[image_of(histogram), capacity, merge(own, (balance = balance,))]
     return GC.@preserve calls costs Packing(created(out -> Raw.sab_histogram_packing_new(histogram, pack, out), Raw.sab_packing, calls, costs.functions...), made_from)
 end
 

@@ -91,5 +91,6 @@ const COUNTED = Dict(
     "name_count" => "names",
     "proportion_count" => "proportions",
     "repeat_count" => "repeats",
+    "row_multiple_count" => "row_multiples",
     "separate_by_count" => "separate_by",
 )

@@ -44,11 +44,8 @@ function plan_options(columns; budget = nothing, padding = nothing, boundaries =
     set_budgets!(given, budget, cost, costs, columns)
     kept = costs.kept
     push!(kept, calls)
-    if length_multiple !== nothing
-        multiples = length_multiple isa Real ? Float64[length_multiple] : by_column(:length_multiple, length_multiple, columns)
-        given.length_multiples, given.length_multiple_count = pointer(multiples), length(multiples)
-        push!(kept, multiples)
-    end
+    each = multiples(:length_multiple, length_multiple, kept, columns)
+    given.length_multiples, given.length_multiple_count = pointer(each), length(each)
     set_ids!(given, separate_by, max_shapes, kept)
     if boundaries !== nothing
         edges = corners(boundaries, columns)
@@ -63,6 +60,13 @@ function plan_options(columns; budget = nothing, padding = nothing, boundaries =
         push!(kept, counts)
     end
     return given, calls, costs
+end
+
+# What lengths are rounded up to, in memory that `kept` keeps: of all columns, or of each.
+function multiples(name, multiple, kept, columns)
+    each = something(multiple, 0) isa Real ? Float64[something(multiple, 0)] : by_column(name, multiple, columns)
+    push!(kept, each)
+    return each
 end
 
 # Sets which samples are separate, and the most shapes, which may be given for each id.

@@ -288,6 +288,7 @@ mutable struct sab_rows <: Struct
     cu_seqlens::Ptr{Ptr{Int32}}
     starts::Ptr{Int64}
     capacity::Ptr{Float64}
+    cu_seqlens_unpadded::Ptr{Ptr{Int32}}
     sab_rows() = zeroed(new())
 end
 
@@ -311,6 +312,7 @@ mutable struct sab_block <: Struct
     starts::Ptr{Int64}
     sample_weight::Ptr{Float64}
     token_weight::Ptr{Float64}
+    cu_seqlens_unpadded::Ptr{Ptr{Int32}}
     sab_block() = zeroed(new())
 end
 
@@ -373,6 +375,10 @@ mutable struct sab_packed_options <: Struct
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     tries::UInt64
+    length_multiples::Ptr{Float64}
+    length_multiple_count::Csize_t
+    row_multiples::Ptr{Float64}
+    row_multiple_count::Csize_t
     sab_packed_options() = zeroed(new())
 end
 
@@ -591,6 +597,10 @@ mutable struct sab_balanced_options <: Struct
     oversize::sab_oversize
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
+    length_multiples::Ptr{Float64}
+    length_multiple_count::Csize_t
+    row_multiples::Ptr{Float64}
+    row_multiple_count::Csize_t
     sab_balanced_options() = zeroed(new())
 end
 

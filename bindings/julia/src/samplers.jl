@@ -21,7 +21,7 @@ One batch.
 - `indices`: its samples, from 1 (`parent(batch.indices)`: from 0).
 - `layout`: `:padded`, each sample padded to `padded_length`, or `:row`, the samples end to end.
 - `longest`, `padded_length`, `total`: of the sizes. Of several columns a [`PerColumn`](@ref) each,
-  as in `batch.total[:source]`; so are `cu_seqlens` and `token_weight`.
+  as in `batch.total[:source]`; so are `cu_seqlens`, `cu_seqlens_unpadded` and `token_weight`.
 - `bucket`: its bucket in the plan, 0 if there are none, or in an empty batch.
 - `epoch`, `step`, `micro_batch`: its position. `step` is the number of optimizer steps before it,
   `micro_batch` the number of this rank's batches of the step before it.
@@ -35,6 +35,8 @@ One batch.
   other ranks or micro-batches, the mean is that of the batches from there on. Samplers that do not
   know their number of batches take the mean of those of the epoch up to this one.
 - `token_weight`: the same of `total`: for a loss that is a mean over the tokens.
+- `cu_seqlens_unpadded`: those of the true lengths, where `cu_seqlens` has lengths that
+  `length_multiple` rounds; otherwise `nothing`.
 """
 struct Batch
     indices::OneBased
@@ -51,6 +53,7 @@ struct Batch
     starts::Union{Nothing,Vector{Int64}}
     sample_weight::Float64
     token_weight::Union{Float64,PerColumn{Float64}}
+    cu_seqlens_unpadded::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
 end
 
 """
@@ -82,8 +85,9 @@ end
 mutable struct Buffers
     indices::Vector{Int64}
     cu_seqlens::Vector{Int32}
+    cu_seqlens_unpadded::Vector{Int32}
     starts::Vector{Int64}
-    Buffers() = new([], [], [])
+    Buffers() = new([], [], [], [])
 end
 
 # A new array, or that of the buffers.
@@ -92,20 +96,22 @@ kept(buffers::Buffers, name, pointer, count) = setproperty!(buffers, name, shown
 
 # The batch that the sampler showed last; `nothing` stands for one that can only be padded.
 function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing; names = sampler === nothing ? Symbol[] : sampler.names)
-    count, columns, cu_seqlens, starts = Int(raw.count), Int(raw.columns), nothing, nothing
+    count, columns, cu_seqlens, unpadded, starts = Int(raw.count), Int(raw.columns), nothing, nothing, nothing
+    function ends(name, pointer)
+        pointer == C_NULL && return nothing
+        columns == 1 && return kept(buffers, name, unsafe_load(pointer), count + 1)
+        return PerColumn([shown(unsafe_load(pointer, column), count + 1) for column in 1:columns], names)
+    end
     indices = kept(buffers, :indices, raw.indices, count)
     is_row = raw.layout == Raw.SAB_LAYOUT_ROW
     if is_row
         rows = filled(out -> Raw.sab_sampler_get_rows(sampler, out), Raw.sab_rows)
-        if rows.cu_seqlens != C_NULL
-            cu_seqlens = columns == 1 ? kept(buffers, :cu_seqlens, unsafe_load(rows.cu_seqlens), count + 1) :
-                         PerColumn([shown(unsafe_load(rows.cu_seqlens, column), count + 1) for column in 1:columns], names)
-        end
+        cu_seqlens, unpadded = ends(:cu_seqlens, rows.cu_seqlens), ends(:cu_seqlens_unpadded, rows.cu_seqlens_unpadded)
         rows.starts == C_NULL || (starts = kept(buffers, :starts, rows.starts, count))
     end
     return Batch(OneBased(indices), is_row ? :row : :padded, per_column(raw.longest, columns, names), per_column(raw.padded_length, columns, names),
         per_column(raw.total, columns, names), raw.bucket + 1, raw.epoch, raw.step, raw.micro_batch, raw.id, cu_seqlens, starts,
-        raw.sample_weight, per_column(raw.token_weight, columns, names))
+        raw.sample_weight, per_column(raw.token_weight, columns, names), unpadded)
 end
 
 Base.length(batch::Batch) = length(batch.indices)
@@ -179,7 +185,8 @@ end
 
 """
 Several batches, as vectors with an element for each. Of several columns, `longest`,
-`padded_length`, `total`, `cu_seqlens` and `token_weight` are a [`PerColumn`](@ref) of vectors.
+`padded_length`, `total`, `cu_seqlens`, `cu_seqlens_unpadded` and `token_weight` are a
+[`PerColumn`](@ref) of vectors.
 
 - `indices`: the samples of all batches, as in [`Batch`](@ref). Those of batch `i` are
   `indices[offsets[i]+1:offsets[i+1]]`.
@@ -190,6 +197,7 @@ Several batches, as vectors with an element for each. Of several columns, `longe
 - `cu_seqlens`: those of all batches; those of batch `i` are
   `cu_seqlens[offsets[i]+i:offsets[i+1]+i]`. Otherwise `nothing`.
 - `starts`: beside `indices`. Otherwise `nothing`.
+- `cu_seqlens_unpadded`: as `cu_seqlens`.
 """
 struct Block
     indices::OneBased
@@ -207,6 +215,7 @@ struct Block
     starts::Union{Nothing,Vector{Int64}}
     sample_weight::Vector{Float64}
     token_weight::Union{Vector{Float64},PerColumn{Vector{Float64}}}
+    cu_seqlens_unpadded::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
 end
 
 function Block(raw::Raw.sab_block, names)
@@ -218,12 +227,11 @@ function Block(raw::Raw.sab_block, names)
     end
     offsets = Int.(shown(raw.offsets, count + 1))
     samples = offsets[end]
-    cu_seqlens = raw.cu_seqlens == C_NULL ? nothing :
-                 of_columns([shown(unsafe_load(raw.cu_seqlens, column), samples + count) for column in 1:columns])
+    ends(pointer) = pointer == C_NULL ? nothing : of_columns([shown(unsafe_load(pointer, column), samples + count) for column in 1:columns])
     return Block(OneBased(shown(raw.indices, samples)), offsets, raw.layout == Raw.SAB_LAYOUT_ROW ? :row : :padded, numbers(raw.longest),
         numbers(raw.padded_length), numbers(raw.total), shown(raw.bucket, count) .+ 1, raw.epoch, shown(raw.step, count),
-        shown(raw.micro_batch, count), shown(raw.id, count), cu_seqlens, raw.starts == C_NULL ? nothing : shown(raw.starts, samples),
-        shown(raw.sample_weight, count), numbers(raw.token_weight))
+        shown(raw.micro_batch, count), shown(raw.id, count), ends(raw.cu_seqlens), raw.starts == C_NULL ? nothing : shown(raw.starts, samples),
+        shown(raw.sample_weight, count), numbers(raw.token_weight), ends(raw.cu_seqlens_unpadded))
 end
 
 Base.length(block::Block) = length(block.step)
@@ -556,7 +564,7 @@ const PackedSampler = Sampler{:PackedSampler}
 
 """
     PackedSampler(sizes, capacity; method = :shuffled, max_sequences, split = false,
-                  oversize = :error, window, tries, balance, progress, seed = 0, rank = 0,
+                  length_multiple, row_multiple, oversize = :error, window, tries, balance, progress, seed = 0, rank = 0,
                   world_size = 1, ...)
 
 Samples end to end in rows of `capacity`. Each row is a batch with `cu_seqlens`. `method`:
@@ -568,29 +576,43 @@ otherwise `oversize` is `:error` or `:skip`. `balance` is what rows of one step 
 anything that [`Cost`](@ref) takes; by default `:quadratic`. The other options are those of a
 [`BucketSampler`](@ref).
 
+`length_multiple` rounds up each sample in its row: twice the ranks of context parallelism, or 16 for
+FP8. With `row_multiple` the `padded_length` of a row is its total, rounded up, instead of the
+capacity. Both must divide the capacity; of several columns one number, or one for each column.
+
 Sizes of several columns need a capacity for each, such as `(images = 20, tokens = 6144)`. A row is
 then the best of `tries` fillings.
 """
-function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, tries = nothing, balance = nothing,
+function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothing, split = nothing, length_multiple = nothing, row_multiple = nothing, oversize = nothing,
+                       window = nothing, tries = nothing, balance = nothing,
                        progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     names = column_names(sizes)
-    own = (method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window, tries = tries, balance = balance)
-    made_from = Any[sizes, capacity, merge(own, values(given))]
-    pack = pack_options(calls, costs, capacity, names; tries = tries, method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window)
+    own = (method = method, max_sequences = max_sequences, split = split, length_multiple = length_multiple, row_multiple = row_multiple, oversize = oversize, window = window,
+        tries = tries)
+    made_from = Any[sizes, capacity, merge(own, (balance = balance,), values(given))]
+    pack = pack_options(calls, costs, capacity, names; own...)
     set_balance!(pack, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
     return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
 const PACK_METHODS = (shuffled = Raw.SAB_PACK_SHUFFLED, best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, concat = Raw.SAB_PACK_CONCAT)
 # The options of a packing, which point to `calls`, and to memory that `costs` keeps.
-function pack_options(calls, costs, capacity, names; method, oversize, given...)
+function pack_options(calls, costs, capacity, names; method, oversize, length_multiple, row_multiple, given...)
     limits = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
     capacities = UInt64[converted(UInt64, :capacity, limit) for limit in limits]
     push!(costs.kept, capacities)
-    return options(Raw.sab_packed_options; capacities = pointer(capacities), capacity_count = length(capacities), method = choice(:method, method, PACK_METHODS),
+    pack = options(Raw.sab_packed_options; capacities = pointer(capacities), capacity_count = length(capacities), method = choice(:method, method, PACK_METHODS),
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls), given...)
+    set_multiples!(pack, length_multiple, row_multiple, costs.kept, names)
+    return pack
+end
+# Sets what lengths and rows are rounded up to.
+function set_multiples!(given, length_multiple, row_multiple, kept, columns)
+    lengths, rows = multiples(:length_multiple, length_multiple, kept, columns), multiples(:row_multiple, row_multiple, kept, columns)
+    given.length_multiples, given.length_multiple_count = pointer(lengths), length(lengths)
+    given.row_multiples, given.row_multiple_count = pointer(rows), length(rows)
 end
 function capacities_by_name(capacity, names)
     Set(keys(capacity)) == Set(names) || throw(ArgumentError("capacity = $capacity: must have a number for each of the columns $(join(map(repr, names), ", "))"))

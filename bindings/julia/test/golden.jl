@@ -19,8 +19,8 @@ function golden_keywords(lines, columns)
             given[:boundaries] = columns == 1 ? edges : [edges[first:first+columns-1] for first in 1:columns:length(edges)]
         elseif key == "budget" && (length(budgets) > 1 || !isempty(more))
             given[:budget] = [Budget(parse(Float64, line[2]); cost = length(line) == 2 ? nothing : weight_terms(reals(line[3:end]))) for line in budgets]
-        elseif key == "length_multiples"
-            given[:length_multiple] = reals([value; more])
+        elseif key in ("length_multiples", "row_multiples")
+            given[Symbol(chop(key))] = reals([value; more])
         elseif key in ("separate_by", "capacities", "id_shapes")
             given[Symbol(key)] = numbers([value; more])
         elseif key == "buckets"
@@ -89,7 +89,7 @@ function golden(text)
         words = split(line)
         (isempty(words) || startswith(line, "#")) && continue
         key, values = words[1], words[2:end]
-        if expects_end && !(key in ("batch", "padded_length", "cu_seqlens", "starts", "step"))
+        if expects_end && !(key in ("batch", "padded_length", "cu_seqlens", "cu_seqlens_unpadded", "starts", "step"))
             SAB.next_batch!(sampler) === nothing || differs()
             expects_end = false
         end
@@ -121,8 +121,11 @@ function golden(text)
         elseif key == "cu_seqlens"
             column += 1
             (length(case.sizes) == 1 ? batch.cu_seqlens : batch.cu_seqlens[column]) == numbers(values) || differs()
+        elseif key == "cu_seqlens_unpadded"
+            column += 1
+            (length(case.sizes) == 1 ? batch.cu_seqlens_unpadded : batch.cu_seqlens_unpadded[column-length(case.sizes)]) == numbers(values) || differs()
         elseif key == "padded_length"
-            batch.padded_length == numbers(values) || differs()
+            [batch.padded_length;] == numbers(values) || differs()
         elseif key == "starts"
             batch.starts == numbers(values) || differs()
         elseif key == "step"

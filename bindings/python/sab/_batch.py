@@ -25,8 +25,8 @@ Shape = tuple[int, Any]  # a count, and a padded length or of several columns a 
 
 class Batch(NamedTuple):
     """One batch. Of sizes with several columns, ``longest``, ``padded_length``, ``total``,
-    ``cu_seqlens`` and ``token_weight`` are dictionaries by the name of the column. Lengths are
-    floats, because sizes may have fractions.
+    ``cu_seqlens``, ``cu_seqlens_unpadded`` and ``token_weight`` are dictionaries by the name of the
+    column. Lengths are floats, because sizes may have fractions.
 
     Attributes:
         indices: its samples.
@@ -35,13 +35,14 @@ class Batch(NamedTuple):
             end to end in one row.
         longest: largest size in the batch.
         padded_length: length to pad to; of a row, its length: the capacity in the packed sampler,
-            ``total`` in the balanced sampler.
+            ``total`` in the balanced sampler, unless lengths are rounded.
         total: sum of the sizes.
         bucket: the bucket of the plan; -1 where there are none, or in an empty batch.
         epoch: epoch of the batch.
         step: step of the optimizer in the epoch, from 0.
         micro_batch: which of this rank's batches of the step, from 0.
-        cu_seqlens: of a row of whole-number sizes: cumulative lengths, ``count + 1`` of them.
+        cu_seqlens: of a row of whole-number sizes: cumulative lengths, ``count + 1`` of them. With
+            ``length_multiple`` those of the rounded lengths.
         starts: of a row of a sampler that splits samples: where each piece begins in its sample.
         id: the number that all its samples have in ``separate_by``; 0 without it.
         sample_weight: ``count`` over the mean of all batches of the epoch, of all ranks and
@@ -49,6 +50,9 @@ class Batch(NamedTuple):
             sample of the epoch counts the same. Its mean is 1; an empty batch has 0.
         token_weight: ``total`` over the mean of all batches, in the same way: for a loss that is a
             mean over the tokens.
+        cu_seqlens_unpadded: of a row with ``length_multiple``: cumulative lengths of the samples as
+            they are. TransformerEngine calls these ``cu_seqlens``, and the rounded ones
+            ``cu_seqlens_padded``.
 
     After a lowered budget, and after a state of other ranks or micro-batches, the mean is that of
     the batches from there to the end of the epoch. Samplers without ``len()`` take the mean of the
@@ -70,6 +74,7 @@ class Batch(NamedTuple):
     id: int = 0
     sample_weight: float = 1.0
     token_weight: PerColumn = 1.0
+    cu_seqlens_unpadded: Any = None
 
     def __repr__(self) -> str:
         return record_line(self)
@@ -91,8 +96,8 @@ _new_batch: Callable[[tuple[Any, ...]], Batch] = functools.partial(tuple.__new__
 
 class Block(NamedTuple):
     """Several batches, as arrays with an element for each. Of sizes with several columns,
-    ``longest``, ``padded_length``, ``total``, ``cu_seqlens`` and ``token_weight`` are dictionaries
-    by the name of the column.
+    ``longest``, ``padded_length``, ``total``, ``cu_seqlens``, ``cu_seqlens_unpadded`` and
+    ``token_weight`` are dictionaries by the name of the column.
 
     Attributes:
         indices: the samples of all batches, int64; those of batch i are
@@ -103,7 +108,7 @@ class Block(NamedTuple):
             arrays.
         bucket, step, micro_batch, id: as in :class:`Batch`, int64 arrays.
         cu_seqlens: as in :class:`Batch`, one batch after the other: those of batch i are
-            ``cu_seqlens[offsets[i] + i : offsets[i + 1] + i + 1]``.
+            ``cu_seqlens[offsets[i] + i : offsets[i + 1] + i + 1]``. So are ``cu_seqlens_unpadded``.
         starts: as in :class:`Batch`, beside ``indices``.
     """
 
@@ -122,6 +127,7 @@ class Block(NamedTuple):
     id: Indices
     sample_weight: npt.NDArray[np.float64]
     token_weight: PerColumn
+    cu_seqlens_unpadded: Any = None
 
     def __repr__(self) -> str:
         return record_line(self)
@@ -182,15 +188,22 @@ def shapes_of(
     return shapes
 
 
+def _ends(ends: CData, count: int, columns: Sequence[str]) -> Any:
+    """Cumulative lengths, of several columns a dictionary of them; None where there are none."""
+    if not ends:
+        return None
+    arrays = [copied(ends[j], count, np.int32) for j in range(len(columns))]
+    return arrays[0] if len(columns) == 1 else dict(zip(columns, arrays))
+
+
 def batch_of(b: CData, handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Batch:
     """The batch that the sampler showed last. `columns`: the names of the columns."""
-    cu_seqlens = starts = None
+    cu_seqlens = unpadded = starts = None
     if b.layout == lib.SAB_LAYOUT_ROW:
         rows = new_struct("sab_rows")
         check(lib.sab_sampler_get_rows(handle, rows))
-        if rows.cu_seqlens:
-            arrays = [copied(rows.cu_seqlens[j], b.count + 1, np.int32) for j in range(b.columns)]
-            cu_seqlens = arrays[0] if len(columns) == 1 else dict(zip(columns, arrays))
+        cu_seqlens = _ends(rows.cu_seqlens, b.count + 1, columns)
+        unpadded = _ends(rows.cu_seqlens_unpadded, b.count + 1, columns)
         if rows.starts:
             starts = copied(rows.starts, b.count, np.int64)
     # Written out, and in order: getattr() by name would take as long as all the rest.
@@ -210,6 +223,7 @@ def batch_of(b: CData, handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Ba
         b.id,
         b.sample_weight,
         per_column(b.token_weight, columns),
+        unpadded,
     )
 
 
@@ -225,10 +239,6 @@ def block_of(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Block:
     count = b.count
     offsets = copied(b.offsets, count + 1, np.int64)
     samples = int(offsets[-1])
-    cu_seqlens: Any = None
-    if b.cu_seqlens:
-        arrays = [copied(b.cu_seqlens[j], samples + count, np.int32) for j in range(b.columns)]
-        cu_seqlens = arrays[0] if len(columns) == 1 else dict(zip(columns, arrays))
     return Block(
         copied(b.indices, samples, np.int64),
         offsets,
@@ -240,11 +250,12 @@ def block_of(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Block:
         b.epoch,
         copied(b.step, count, np.int64),
         copied(b.micro_batch, count, np.int64),
-        cu_seqlens,
+        _ends(b.cu_seqlens, samples + count, columns),
         copied(b.starts, samples, np.int64) if b.starts else None,
         copied(b.id, count, np.int64),
         copied(b.sample_weight, count, np.float64),
         _arrays_per_column(b.token_weight, count, columns),
+        _ends(b.cu_seqlens_unpadded, samples + count, columns),
     )
 
 
@@ -269,11 +280,17 @@ def batches_of_block(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Iterator[
     count = b.count
     edges = ffi.unpack(b.offsets, count + 1)
     nothing: Iterator[Any] = itertools.repeat(None)
-    cu_seqlens = starts = nothing
-    if b.cu_seqlens:
-        arrays = [copied(b.cu_seqlens[j], edges[-1] + count, np.int32) for j in range(b.columns)]
-        each = [_parts(array, edges, 1) for array in arrays]
-        cu_seqlens = each[0] if len(columns) == 1 else (dict(zip(columns, at)) for at in zip(*each))
+    starts = nothing
+
+    def ends_of(ends: CData) -> Iterator[Any]:
+        found = _ends(ends, edges[-1] + count, columns)
+        if found is None:
+            return nothing
+        if len(columns) == 1:
+            return _parts(found, edges, 1)
+        each = [_parts(array, edges, 1) for array in found.values()]
+        return (dict(zip(columns, at)) for at in zip(*each))
+
     if b.starts:
         starts = _parts(copied(b.starts, edges[-1], np.int64), edges)
     return map(
@@ -289,11 +306,12 @@ def batches_of_block(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Iterator[
             itertools.repeat(b.epoch),
             ffi.unpack(b.step, count),
             ffi.unpack(b.micro_batch, count),
-            cu_seqlens,
+            ends_of(b.cu_seqlens),
             starts,
             ffi.unpack(b.id, count),
             ffi.unpack(b.sample_weight, count),
             _numbers_per_column(b.token_weight, count, columns),
+            ends_of(b.cu_seqlens_unpadded),
         ),
     )
 

@@ -98,5 +98,6 @@ COUNTED = {
     "name_count": "names",
     "proportion_count": "proportions",
     "repeat_count": "repeats",
+    "row_multiple_count": "row_multiples",
     "separate_by_count": "separate_by",
 }

@@ -26,7 +26,7 @@ from sab._native import (
     warn_of_skipped,
 )
 from sab._order import LastStep, order_of, sampler_options
-from sab._plan_options import SKIP_OR_ERROR
+from sab._plan_options import SKIP_OR_ERROR, Multiple, set_multiples
 from sab._random_access import RandomAccessSampler
 from sab._report import source_lines
 from sab._sampler import Output
@@ -190,14 +190,16 @@ def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: C
         calls.names["capacities[0]"] = "capacity"
 
 
-def _pack_options(
-    calls: Calls, method: str, max_sequences: int, split: bool, oversize: str
-) -> CData:
+def _pack_options(calls: Calls, given: PackingOptions, columns: Sequence[str]) -> CData:
     pack = calls.options("sab_packed_options")
-    pack.method = one_of("method", method, _METHODS)
-    pack.max_sequences = whole("max_sequences", max_sequences)
-    pack.split = flag("split", split)
-    pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
+    pack.method = one_of("method", given["method"], _METHODS)
+    pack.max_sequences = whole("max_sequences", given["max_sequences"])
+    pack.split = flag("split", given["split"])
+    pack.oversize = one_of("oversize", given["oversize"], SKIP_OR_ERROR)
+    _set_capacities(pack, given["capacity"], columns, calls)
+    for what in ("length_multiple", "row_multiple"):
+        set_multiples(pack, what, given[what], calls, columns)
+    set_balance(pack, given["balance"], calls, columns)
     return pack
 
 
@@ -239,6 +241,11 @@ class PackedSampler(RandomAccessSampler):
         split: cut samples longer than ``capacity`` into pieces of it and a remainder.
         oversize: samples longer than a capacity that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
+        length_multiple: each sample is rounded up to a multiple of this in its row: twice the
+            ranks of context parallelism, or 16 for FP8. The room counts in ``capacity``, which must
+            be a multiple, too. Of several columns one number, or a dictionary.
+        row_multiple: ``padded_length`` of a row is its total, rounded up to a multiple of this,
+            instead of the capacity.
         window: samples that a bin is chosen from. 0: 1,000. For ``"shuffled"`` only.
         tries: how often the end of a bin is tried; of several columns, fillings of a bin, of which
             the best is kept. 0: 16, of several columns 100. For ``"shuffled"`` only.
@@ -270,6 +277,8 @@ class PackedSampler(RandomAccessSampler):
         max_sequences: int = 0,
         split: bool = False,
         oversize: Literal["error", "skip"] = "error",
+        length_multiple: Multiple = 0,
+        row_multiple: Multiple = 0,
         window: int = 0,
         tries: int = 0,
         balance: CostLike | None = None,
@@ -284,14 +293,22 @@ class PackedSampler(RandomAccessSampler):
         progress: bool | Progress | None = None,
     ) -> None:
         calls = Calls(progress=progress, what="packing")
-        pack = _pack_options(calls, method, max_sequences, split, oversize)
-        pack.window = whole("window", window)
-        pack.tries = whole("tries", tries)
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
         self._columns = source.columns
-        _set_capacities(pack, capacity, source.columns, calls)
-        set_balance(pack, balance, calls, source.columns)
+        given: PackingOptions = {
+            "capacity": capacity,
+            "method": method,
+            "max_sequences": max_sequences,
+            "split": split,
+            "oversize": oversize,
+            "length_multiple": length_multiple,
+            "row_multiple": row_multiple,
+            "balance": balance,
+        }
+        pack = _pack_options(calls, given, source.columns)
+        pack.window = whole("window", window)
+        pack.tries = whole("tries", tries)
         order = order_of(locals())
         self._construct(
             output,
@@ -303,23 +320,13 @@ class PackedSampler(RandomAccessSampler):
         )
         warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
         self._made_from = (
-            (sizes, capacity),
-            {
-                "method": method,
-                "max_sequences": max_sequences,
-                "split": split,
-                "oversize": oversize,
-                "window": window,
-                "tries": tries,
-                "balance": balance,
-                **order,
-                "output": output,
-            },
+            (sizes,),
+            {**given, "window": window, "tries": tries, **order, "output": output},
         )
 
     def _capacity(self) -> PerColumn:
         """The capacity, or a dictionary with that of each column."""
-        capacities = capacities_of(self._made_from[0][1], self._columns)
+        capacities = capacities_of(self._made_from[1]["capacity"], self._columns)
         return dict(zip(self._columns, capacities)) if len(capacities) > 1 else capacities[0]
 
     def _sample_count(self) -> int:
@@ -378,11 +385,13 @@ class BinPatterns(NamedTuple):
 class PackingOptions(TypedDict):
     """The arguments of :class:`sab.Packing`, without the histogram."""
 
-    capacity: int
+    capacity: Capacity
     method: PackMethod
     max_sequences: int
     split: bool
     oversize: Literal["error", "skip"]
+    length_multiple: Multiple
+    row_multiple: Multiple
     balance: CostLike | None
 
 
@@ -398,7 +407,8 @@ class Packing:
         capacity: largest sum of lengths in a bin.
         method: ``"best_fit"`` or ``"histogram"``. The other methods pack samples in a shuffled
             order, which a histogram does not have.
-        max_sequences, split, oversize, balance, progress: as for :class:`sab.PackedSampler`.
+        max_sequences, split, oversize, length_multiple, row_multiple, balance, progress: as for
+            :class:`sab.PackedSampler`.
 
     Raises:
         UnsupportedError: another method, several columns or a mixture.
@@ -420,6 +430,8 @@ class Packing:
         max_sequences: int = 0,
         split: bool = False,
         oversize: Literal["error", "skip"] = "error",
+        length_multiple: float = 0,
+        row_multiple: float = 0,
         balance: CostLike | None = None,
         progress: bool | Progress | None = None,
     ) -> None:
@@ -431,6 +443,8 @@ class Packing:
             "max_sequences": whole("max_sequences", max_sequences),
             "split": flag("split", split),
             "oversize": oversize,
+            "length_multiple": length_multiple,
+            "row_multiple": row_multiple,
             "balance": balance,
         }
         self._make(histogram, options, progress)
@@ -443,11 +457,7 @@ class Packing:
         progress: bool | Progress | None = None,
     ) -> None:
         calls = Calls(progress=progress, what="packing")
-        pack = _pack_options(
-            calls, given["method"], given["max_sequences"], given["split"], given["oversize"]
-        )
-        _set_capacities(pack, given["capacity"], ONE_COLUMN, calls)
-        set_balance(pack, given["balance"], calls, ONE_COLUMN)
+        pack = _pack_options(calls, given, ONE_COLUMN)
         handle = ffi.new("sab_packing **")
         check(lib.sab_histogram_packing_new(histogram._handle, pack, handle), calls)
         self._handle = ffi.gc(handle[0], lib.sab_packing_free)

@@ -47,6 +47,7 @@ BoundariesLike = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]
 _PADDING = 0.01  # by default; not told to the library, which refuses it beside boundaries
 _MOST_BOXES = 1 << 16  # that edges of several columns may make
 WHY_SKIPPED = "outside the boundaries or over the budget"
+Multiple = Union[float, Mapping[str, float]]  # of all columns, or of each that is named
 
 
 class PlanOptions(TypedDict, total=False):
@@ -61,7 +62,7 @@ class PlanOptions(TypedDict, total=False):
     max_batch_size: int | None
     min_batch_size: int
     batch_size_multiple: int
-    length_multiple: float | Mapping[str, float]
+    length_multiple: Multiple
     tail: Tail
     drop_last: bool
     oversize: Oversize
@@ -105,7 +106,7 @@ def plan_options(
     options.min_batch_size = whole("min_batch_size", given.get("min_batch_size", 0))
     multiple = given.get("batch_size_multiple", 1)
     options.batch_size_multiple = whole("batch_size_multiple", multiple, 1)
-    _set_multiples(options, given.get("length_multiple", 0), calls, columns)
+    set_multiples(options, "length_multiple", given.get("length_multiple", 0), calls, columns)
     tail = given.get("tail", "keep")
     if flag("drop_last", given.get("drop_last", False)):
         if tail not in ("keep", "drop"):
@@ -122,21 +123,25 @@ def plan_options(
     return options, calls
 
 
-def _set_multiples(
-    options: CData, given: float | Mapping[str, float], calls: Calls, columns: Sequence[str]
+def set_multiples(
+    options: CData, what: str, given: Any, calls: Calls, columns: Sequence[str]
 ) -> None:
-    """Sets the multiple of all lengths, or that of some columns."""
+    """Sets the multiple that all lengths are rounded up to, or those of some columns. `what`: the
+    argument, "length_multiple" or "row_multiple".
+    """
     each = [0.0] * len(columns)
     if not isinstance(given, Mapping):
-        each = [real("length_multiple", given)]
-        calls.names["length_multiples[0]"] = "length_multiple"
-    for key, multiple in given.items() if isinstance(given, Mapping) else ():
-        name, column = f"length_multiple[{key!r}]", column_of("length_multiple", key, columns)
+        each = [real(what, given)]
+        calls.names[f"{what}s[0]"] = what
+    numbers = cast("Mapping[object, Any]", given).items() if isinstance(given, Mapping) else ()
+    for key, multiple in numbers:
+        name, column = f"{what}[{key!r}]", column_of(what, key, columns)
         each[column] = real(name, multiple)
-        calls.names[f"length_multiples[{column}]"] = name
-    numbers = ffi.new("double[]", each)
-    calls.kept.append(numbers)
-    options.length_multiples, options.length_multiple_count = numbers, len(each)
+        calls.names[f"{what}s[{column}]"] = name
+    array = ffi.new("double[]", each)
+    calls.kept.append(array)
+    setattr(options, f"{what}s", array)
+    setattr(options, f"{what}_count", len(each))
 
 
 def _texts(ids: Any) -> list[str] | None:

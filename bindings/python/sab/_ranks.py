@@ -40,7 +40,14 @@ from sab._native import (
     warn_of_skipped,
 )
 from sab._order import LastStep, Order, order_of, sampler_options
-from sab._plan_options import SKIP_OR_ERROR, WHY_SKIPPED, PlanOptions, plan_options
+from sab._plan_options import (
+    SKIP_OR_ERROR,
+    WHY_SKIPPED,
+    Multiple,
+    PlanOptions,
+    plan_options,
+    set_multiples,
+)
 from sab._random_access import RandomAccessSampler, remake
 from sab._report import source_lines
 from sab._sampler import OUTPUTS, Output
@@ -452,6 +459,11 @@ class BalancedSampler(RandomAccessSampler):
             ``balance`` are then costs of a padded batch; a function cannot be one of them. The
             micro-batches of a step are sorted, the costliest of each rank first.
         max_shapes: is refused: random steps have any shapes.
+        length_multiple: each sample is rounded up to a multiple of this, or with ``padded`` the
+            longest of a micro-batch; budgets and costs are those of the rounded lengths. Of several
+            columns one number, or a dictionary.
+        row_multiple: ``padded_length`` of a row is its total, rounded up to a multiple of this,
+            within the budgets. Not with ``padded``.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, steps_per_epoch, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
@@ -484,6 +496,8 @@ class BalancedSampler(RandomAccessSampler):
         fill: float | None = None,
         padded: bool = False,
         max_shapes: int | None = None,
+        length_multiple: Multiple = 0,
+        row_multiple: Multiple = 0,
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
         rank: int = 0,
@@ -511,6 +525,8 @@ class BalancedSampler(RandomAccessSampler):
         set_balance(options, balance, calls, source.columns)
         options.fill = 0 if fill is None else real("fill", fill, "must be above 0 and at most 1")
         options.padded = flag("padded", padded)
+        set_multiples(options, "length_multiple", length_multiple, calls, source.columns)
+        set_multiples(options, "row_multiple", row_multiple, calls, source.columns)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         order = order_of(locals())
         self._construct(
@@ -531,6 +547,8 @@ class BalancedSampler(RandomAccessSampler):
                 "balance": balance,
                 "fill": fill,
                 "padded": padded,
+                "length_multiple": length_multiple,
+                "row_multiple": row_multiple,
                 "oversize": oversize,
                 **order,
                 "output": output,

@@ -178,6 +178,11 @@ class PadCollate:
         return cast(Array, np.arange(length) < lengths[:, None])
 
 
+def _of_column(ends: Any, column: str) -> Any:
+    """The cumulative lengths of a column; None where there are none."""
+    return cast("dict[str, Any]", ends)[column] if isinstance(ends, dict) else ends
+
+
 class PackCollate:
     """Lays the samples of a row of :class:`sab.PackedSampler` end to end. All batches have one
     shape.
@@ -231,16 +236,20 @@ class PackCollate:
     def _pieces(
         self, values: list[Array], batch: Batch, field: str
     ) -> list[tuple[int, int, Array]]:
-        """Where each piece of the row begins and ends, and its values."""
+        """Where each piece of the row begins and ends, and its values. What its length is rounded
+        up by is padding.
+        """
         if batch.count == 0:
             return []
-        cu_seqlens: Any = batch.cu_seqlens
-        if isinstance(cu_seqlens, dict):
-            cu_seqlens = cast("dict[str, Any]", cu_seqlens)[self.columns.get(field, field)]
-        edges: list[int] = cu_seqlens.tolist()
+        column = self.columns.get(field, field)
+        laid = _of_column(batch.cu_seqlens, column)
+        true = _of_column(batch.cu_seqlens_unpadded, column)
+        begins: list[int] = laid[:-1].tolist()
+        lengths: list[int] = np.diff(laid if true is None else true).tolist()
         pieces: list[tuple[int, int, Array]] = []
         for place in range(batch.count):
-            begin, end, value = edges[place], edges[place + 1], values[place]
+            begin, value = begins[place], values[place]
+            end = begin + lengths[place]
             if batch.starts is not None:
                 start = int(batch.starts[place])
                 value = value[start : start + end - begin]

@@ -9,6 +9,7 @@ from sab.torch._learning_rate import LearningRateScaler
 from sab.torch._loader import DataLoader
 from sab.torch._optimizers import fuse_optimizer, fuse_step, is_fused_optimizer
 from sab.torch._samples import Samples, Tickets, loader_options
+from sab.torch._static_rows import StaticRows
 from sab.torch._warm_up import warm_up
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "PackCollate",
     "PadCollate",
     "Samples",
+    "StaticRows",
     "StreamDataset",
     "Tickets",
     "fuse_optimizer",

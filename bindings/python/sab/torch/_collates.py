@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, cast
 
@@ -10,9 +12,10 @@ import numpy as np
 import torch
 import torch.utils.data
 
-from sab._arguments import real
+from sab._arguments import flag, real
 from sab._batch import Batch
 from sab._display import attributes_line
+from sab.torch._static_rows import StaticRows
 
 __all__ = ["PackCollate", "PadCollate"]
 
@@ -233,6 +236,11 @@ class PackCollate:
     What is left of the capacity is filled with padding, which counts as one more sequence. With
     several columns these have the column as an ending, such as ``cu_seqlens_tokens``.
 
+    With ``length_multiple`` of the sampler each sample is padded to its rounded length, and counts
+    as one sequence with this padding: ``cu_seqlens`` says where it lies. ``cu_seqlens_unpadded``
+    has the cumulative lengths without any padding. TransformerEngine takes these as
+    ``cu_seqlens``, and the others as ``cu_seqlens_padded``.
+
     Args:
         padding: the fields that are laid end to end, and the value of each at padded places:
             ``{"input_ids": 0, "labels": -100}``.
@@ -242,6 +250,11 @@ class PackCollate:
             its name.
         mask: the name of a field to add: bool (1, 1, length, length), true within each sequence.
         causal: in that mask, true only where a position looks at itself or back.
+        static: True: all rows have one shape, so that compilers and CUDA graphs see one. A row has
+            exactly the capacity, ``cu_seqlens`` as many numbers in each row, and ``max_seqlen`` is
+            one number for all rows. Padding lies in sequences of its own, of at most this length,
+            and what ``cu_seqlens`` has too much is repeated: sequences without tokens. The loader
+            takes the shape from its sampler; without a loader give :class:`StaticRows`.
 
     >>> import sab
     >>> batch = sab.PackedSampler([2, 3], capacity=6).batch(0)
@@ -259,6 +272,7 @@ class PackCollate:
         columns: Mapping[Any, str] | None = None,
         mask: str | None = None,
         causal: bool = False,
+        static: bool | StaticRows = False,
     ) -> None:
         fields = _padding_of(padding)
         if not isinstance(fields, dict) or not fields:
@@ -271,70 +285,130 @@ class PackCollate:
         self.columns = {} if columns is None else dict(columns)
         self.mask = mask
         self.causal = causal
+        self.static = static if isinstance(static, StaticRows) else flag("static", static)
 
     def __repr__(self) -> str:
         return attributes_line(self)
 
+    def of(self, sampler: Any) -> PackCollate:
+        """The same with the one shape of the rows of a sampler, if ``static`` is True."""
+        if self.static is not True:
+            return self
+        made = copy.copy(self)
+        made.static = StaticRows.of(sampler)
+        return made
+
     def __call__(self, samples: Sequence[Any], batch: Batch) -> dict[Any, Any]:
+        if self.static is True:
+            raise ValueError(
+                "static = True: needs a loader, which tells the sampler; or give "
+                "sab.torch.StaticRows.of(sampler)"
+            )
         if batch.layout != "row":
             raise ValueError(
                 "the batch is padded: PackCollate needs rows, of PackedSampler or BalancedSampler"
             )
         made = _others(samples, [*self.padding, self.mask])
-        edges: dict[str, Any] = {}
+        edges: dict[str, tuple[Any, Any, int]] = {}
         for field, value in self.padding.items():
             several = isinstance(batch.padded_length, dict)
             column = self.columns.get(field, field if several else None)
-            pieces = _pieces(_of_field(samples, field), batch)
+            static = self._static_of(column)
+            length = static.length if static else _length(batch.padded_length, column)
+            pieces = _pieces(_of_field(samples, field), batch, column)
             ends = np.cumsum([0, *(len(piece) for piece in pieces)])
-            length = _length(batch.padded_length, column)
             name = "" if column is None else f"_{column}"
             _check_lengths(field, ends, batch, column, length)
-            row = self._row(field, pieces, ends, length, value)
-            made[field] = row[None]
-            if name not in edges:
-                edges[name] = ends if ends[-1] == length else np.append(ends, length)
-        for name, ends in edges.items():
-            self._add_places(made, name, ends)
+            laid = _of_column(batch.cu_seqlens, column)
+            laid = ends if laid is None else laid.astype(np.int64)
+            if static is not None:
+                _check_static(static, laid)
+            made[field] = self._row(field, pieces, laid, length, value)[None]
+            edges.setdefault(name, _with_padding(laid, ends, length, static))
+        for name, (laid, ends, longest) in edges.items():
+            self._add_places(made, name, laid, longest)
+            if batch.cu_seqlens_unpadded is not None:
+                made[f"cu_seqlens_unpadded{name}"] = _torch.from_numpy(ends.astype(np.int32))
         return made
 
-    def _row(self, field: Any, pieces: list[Any], ends: Any, length: int, value: float) -> Any:
+    def _static_of(self, column: Any) -> StaticRows | None:
+        if not isinstance(self.static, StaticRows):
+            return None
+        return StaticRows(*(_length(each, column) for each in self.static))
+
+    def _row(self, field: Any, pieces: list[Any], laid: Any, length: int, value: float) -> Any:
         if not pieces:  # of a step that has fewer samples than micro-batches
             return _torch.full((length,), value, dtype=_torch.int64)
         row = _filled(pieces, (length, *pieces[0].shape[1:]), value)
-        row[: ends[-1]] = _torch.cat(pieces)
+        if laid[-1] == sum(map(len, pieces)):
+            row[: laid[-1]] = _torch.cat(pieces)
+        else:
+            for begin, piece in zip(laid.tolist(), pieces):
+                row[begin : begin + len(piece)] = piece
         if field in self.first:
-            begins = ends[:-1][np.diff(ends) > 0]
+            begins = laid[:-1][np.diff(laid) > 0]
             row[_torch.from_numpy(begins)] = _torch.tensor(self.first[field], dtype=row.dtype)
         return row
 
-    def _add_places(self, made: dict[Any, Any], name: str, ends: Any) -> None:
+    def _add_places(self, made: dict[Any, Any], name: str, ends: Any, longest: int) -> None:
         lengths = np.diff(ends)
         sequence = _torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths))
         begins = _torch.from_numpy(np.repeat(ends[:-1], lengths))
         made[f"position_ids{name}"] = (_torch.arange(int(ends[-1])) - begins)[None]
         made[f"cu_seqlens{name}"] = _torch.from_numpy(ends.astype(np.int32))
-        made[f"max_seqlen{name}"] = int(lengths.max(initial=0))
+        made[f"max_seqlen{name}"] = longest
         if self.mask is not None:
             mask = sequence[:, None] == sequence[None]
             made[f"{self.mask}{name}"] = (mask.tril() if self.causal else mask)[None, None]
 
 
-def _pieces(tensors: list[Any], batch: Batch) -> list[Any]:
+def _of_column(ends: Any, column: Any) -> Any:
+    """The cumulative lengths of a column; None where there are none."""
+    return ends if ends is None or column is None else ends[column]
+
+
+def _true_ends(batch: Batch, column: Any) -> Any:
+    unpadded = batch.cu_seqlens_unpadded
+    return _of_column(batch.cu_seqlens if unpadded is None else unpadded, column)
+
+
+def _pieces(tensors: list[Any], batch: Batch, column: Any) -> list[Any]:
     """The part of each sample that is in the row."""
     if batch.starts is None:
         return tensors
-    lengths = np.diff(batch.cu_seqlens).tolist()
+    lengths = np.diff(_true_ends(batch, column)).tolist()
     return [
         tensor[start : start + length]
         for tensor, start, length in zip(tensors, batch.starts.tolist(), lengths)
     ]
 
 
+def _with_padding(
+    laid: Any, ends: Any, length: int, static: StaticRows | None
+) -> tuple[Any, Any, int]:
+    """Where sequences end, with those of the padding; their true ends; and the longest sequence."""
+    longest = length if static is None else int(static.max_seqlen)
+    end = int(laid[-1])
+    if end < length:
+        laid = np.concatenate([laid, [*range(end + longest, length, longest), length]])
+    if static is None:
+        longest = int(np.diff(laid).max(initial=0))
+    else:
+        due = static.sequences + math.ceil(length / longest) + 1
+        laid = np.pad(laid, (0, due - len(laid)), mode="edge")
+    return laid, np.pad(ends, (0, len(laid) - len(ends)), mode="edge"), longest
+
+
+def _check_static(static: StaticRows, laid: Any) -> None:
+    found = StaticRows(int(laid[-1]), len(laid) - 1, int(np.diff(laid).max(initial=0)))
+    for name, own, most in zip(StaticRows._fields, found, static):
+        if own > most:
+            raise ValueError(f"static: {name} of a row is {own}: must be at most {most}")
+
+
 def _check_lengths(field: Any, ends: Any, batch: Batch, column: Any, length: int) -> None:
     """Refuses a data set whose samples do not have the sizes that the sampler was made of."""
-    cu_seqlens: Any = batch.cu_seqlens
-    planned = cu_seqlens if column is None else cu_seqlens[column]
+    planned = _true_ends(batch, column)
     agrees = ends[-1] <= length if planned is None else np.array_equal(ends, planned)
     if not agrees:
         raise ValueError(

@@ -17,6 +17,7 @@ from sab._probe import DeviceLike
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
 from sab._walk import Walk
+from sab.torch._advice import Advice
 from sab.torch._frameworks import epochs_of, processes_of_group, ranks_of
 from sab.torch._memory import Memory, is_waiting, memory_of
 from sab.torch._samples import Tickets, loader_options, random_access
@@ -86,6 +87,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             ``persistent_workers``, ``multiprocessing_context`` and so on. Not ``batch_size``,
             ``shuffle``, ``sampler`` and ``drop_last``, which the sampler decides.
 
+    In a process that uses a CUDA device a loader warns, once, where batches of more than 64 shapes
+    meet settings of torch that cost much then: cuDNN's attention first, or an allocator without
+    expandable segments that has reserved nearly all memory. It changes no setting.
+
     The attribute ``source`` is the sampler. Another framework that makes a loader anew from
     ``dataset``, ``batch_sampler`` and ``collate_fn`` of this one gets the same batches.
 
@@ -126,6 +131,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         super().__init__(**loader_options(dataset, sampler, collate_fn), **options)
         self._source = sampler
         self._memory = memory_of(sampler, step, restore, device)
+        self._advice = Advice()
         self._tickets: Tickets = self.batch_sampler
         self._framework: Any = None  # that took the loader over
         self._first_length = -1  # what len() said first; -1: not called
@@ -308,6 +314,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 if own.placed != self.source._placed:  # the pass went on at another place
                     own.position, own.placed = self.source._given(), self.source._placed
                 own.has_given, self._pass = True, own
+                self._advice.see(own.batch)
                 with self._measured(own):
                     yield data
             own.has_ended, self._pass = True, own

@@ -14,7 +14,7 @@ from sab._native import UnsupportedError
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Sampler
 from sab._walk import Walk
-from sab.torch._collates import PadCollate, without_rows
+from sab.torch._collates import PackCollate, PadCollate, without_rows
 
 __all__ = ["Samples", "Tickets", "loader_options"]
 
@@ -187,6 +187,8 @@ def loader_options(
     samples = sampler._sample_count()
     if samples is not None and hasattr(dataset, "__len__") and len(dataset) != samples:
         raise ValueError(f"dataset has {len(dataset)} samples: the sampler was made of {samples}")
+    if isinstance(collate_fn, PackCollate):
+        collate_fn = collate_fn.of(sampler)
     return {
         "dataset": Samples(dataset),
         "batch_sampler": Tickets(sampler),

@@ -42,7 +42,15 @@ _OF_ORDER = (
     "steps_per_epoch",
 )
 # Options that steps of random samples take.
-_OF_RANDOM_STEPS = ("balance", "cost", "last_step", "oversize", "seed", "steps_per_epoch")
+_OF_RANDOM_STEPS = (
+    "balance",
+    "cost",
+    "last_step",
+    "length_multiple",
+    "oversize",
+    "seed",
+    "steps_per_epoch",
+)
 _FEWEST_RANDOM = 8  # micro-batches of a step, so that little of them is padding
 
 

@@ -35,7 +35,7 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub longest: PerColumn<f64>,
     /// Length of the batch. Padded: `longest` rounded up to the plan's length multiple, or the
     /// bucket's length under `max_shapes`. Row: the length of the row, which is the capacity in
-    /// the packed sampler and `total` in the balanced sampler.
+    /// the packed sampler and `total` in the balanced sampler, unless lengths are rounded.
     pub padded_length: PerColumn<f64>,
     /// Sum of the sizes.
     pub total: PerColumn<f64>,
@@ -53,6 +53,9 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     /// Row of whole-number sizes: where each sequence begins in the row, and at last where the row
     /// ends: one more than there are indices.
     pub cu_seqlens: Option<PerColumn<L>>,
+    /// The same of the true lengths, where `cu_seqlens` has lengths that
+    /// [`PackedOptions::length_multiples`](crate::PackedOptions::length_multiples) rounds.
+    pub cu_seqlens_unpadded: Option<PerColumn<L>>,
     /// Row of a sampler that splits samples: where each sequence begins in its sample.
     pub starts: Option<I>,
     /// Number of samples over the mean of all batches of the epoch, of all ranks and micro-batches.
@@ -108,6 +111,8 @@ pub struct Block<'a> {
     pub id: &'a [i64],
     /// As in [`Batch`]: those of batch `i` begin at `offsets[i] + i`.
     pub cu_seqlens: Option<PerColumn<&'a [i32]>>,
+    /// As `cu_seqlens`.
+    pub cu_seqlens_unpadded: Option<PerColumn<&'a [i32]>>,
     /// As in [`Batch`], beside `indices`.
     pub starts: Option<&'a [i64]>,
     /// Weight of each batch for its samples, as in [`Batch`].
@@ -172,6 +177,7 @@ impl<I, L> Batch<I, L> {
         indices: impl Fn(&'a I) -> J,
         lengths: impl Fn(&'a L) -> M,
     ) -> Batch<J, M> {
+        let ends = |each: &'a PerColumn<L>| PerColumn::of(each.iter().map(&lengths));
         Batch {
             indices: indices(&self.indices),
             layout: self.layout,
@@ -183,10 +189,8 @@ impl<I, L> Batch<I, L> {
             step: self.step,
             micro_batch: self.micro_batch,
             id: self.id,
-            cu_seqlens: self
-                .cu_seqlens
-                .as_ref()
-                .map(|each| PerColumn::of(each.iter().map(&lengths))),
+            cu_seqlens: self.cu_seqlens.as_ref().map(ends),
+            cu_seqlens_unpadded: self.cu_seqlens_unpadded.as_ref().map(ends),
             starts: self.starts.as_ref().map(indices),
             sample_weight: self.sample_weight,
             token_weight: self.token_weight,

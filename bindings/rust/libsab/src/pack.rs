@@ -40,6 +40,8 @@ options! {
 /// ```
 pub struct PackedOptions<'f>: sab_packed_options {
     capacities: Vec<u64>,
+    length_multiples: Vec<f64>,
+    row_multiples: Vec<f64>,
     balance: Option<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
@@ -82,6 +84,21 @@ impl<'f> PackedOptions<'f> {
     /// ```
     pub fn capacities(mut self, capacities: impl Into<Vec<u64>>) -> Self {
         self.capacities = capacities.into();
+        self
+    }
+
+    /// Each sequence is rounded up to a multiple of tokens in its row, which counts in the capacity:
+    /// twice the ranks of context parallelism, or 16 for FP8. It must divide the capacity. One
+    /// number for all columns, or one a column; 0 for none.
+    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
+        self.length_multiples = multiples.into();
+        self
+    }
+
+    /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up to a
+    /// multiple, instead of the capacity. It must divide the capacity.
+    pub fn row_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
+        self.row_multiples = multiples.into();
         self
     }
 

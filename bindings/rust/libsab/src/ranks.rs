@@ -60,6 +60,8 @@ options! {
 /// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
+    length_multiples: Vec<f64>,
+    row_multiples: Vec<f64>,
     balance: Vec<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
@@ -132,6 +134,21 @@ impl<'f> BalancedOptions<'f> {
     /// ```
     pub fn balance(mut self, cost: Cost<'f>) -> Self {
         self.balance.push(cost);
+        self
+    }
+
+    /// Each sample is rounded up to a multiple, or with [`padded`](Self::padded) the longest of a
+    /// micro-batch. Costs and budgets are those of the rounded lengths. One number for all columns,
+    /// or one a column; 0 for none.
+    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
+        self.length_multiples = multiples.into();
+        self
+    }
+
+    /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up to a
+    /// multiple, within the budgets. Not with [`padded`](Self::padded).
+    pub fn row_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
+        self.row_multiples = multiples.into();
         self
     }
 

@@ -104,6 +104,12 @@ impl Case<'_> {
             ["method", "best_fit"] => options.method(PackMethod::BestFit),
             ["method", "histogram"] => options.method(PackMethod::Histogram),
             ["method", "concat"] => options.method(PackMethod::Concat),
+            ["length_multiple" | "length_multiples", ref each @ ..] => {
+                options.length_multiples(numbers(each))
+            }
+            ["row_multiple" | "row_multiples", ref each @ ..] => {
+                options.row_multiples(numbers(each))
+            }
             ["max_sequences", most] => options.max_sequences(number(most)),
             ["split", "1"] => options.split(true),
             ["oversize", "skip"] => options.skip_oversize(),
@@ -117,6 +123,12 @@ impl Case<'_> {
             ["samples", value] => options.samples(number(value)),
             ["budget", ..] | ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
             ["balance", "quadratic"] => options.balance(Cost::quadratic()),
+            ["length_multiple" | "length_multiples", ref each @ ..] => {
+                options.length_multiples(numbers(each))
+            }
+            ["row_multiple" | "row_multiples", ref each @ ..] => {
+                options.row_multiples(numbers(each))
+            }
             ["fill", value] => options.fill(number(value)),
             ["padded", "1"] => options.padded(true),
             ["oversize", "skip"] => options.skip_oversize(),
@@ -225,7 +237,8 @@ fn check(text: &str) -> usize {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&key, values)) = words.split_first() else { continue };
-        let of_a_batch = ["batch", "padded_length", "cu_seqlens", "starts", "step"];
+        let of_a_batch =
+            ["batch", "padded_length", "cu_seqlens", "cu_seqlens_unpadded", "starts", "step"];
         if expects_end && !of_a_batch.contains(&key) {
             assert!(
                 sampler.as_mut().unwrap().next_ref().is_none(),
@@ -271,6 +284,12 @@ fn check(text: &str) -> usize {
                 let expected: Vec<i32> = lengths.iter().copied().map(number).collect();
                 let rows = last.as_ref().unwrap().cu_seqlens.as_ref().unwrap();
                 assert_eq!(rows[column], expected, "{}", case.name);
+                column += 1;
+            }
+            ("cu_seqlens_unpadded", lengths) => {
+                let expected: Vec<i32> = lengths.iter().copied().map(number).collect();
+                let rows = last.as_ref().unwrap().cu_seqlens_unpadded.as_ref().unwrap();
+                assert_eq!(rows[column - case.sizes.len()], expected, "{}", case.name);
                 column += 1;
             }
             ("starts", starts) => {

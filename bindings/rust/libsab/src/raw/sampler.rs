@@ -17,6 +17,10 @@ impl PackedOptions<'_> {
         let mut raw = *self.raw;
         (raw.balance, raw.balance_count) = call.balance(&self.balance)?;
         (raw.capacities, raw.capacity_count) = (elements(&self.capacities), self.capacities.len());
+        (raw.length_multiples, raw.length_multiple_count) =
+            (elements(&self.length_multiples), self.length_multiples.len());
+        (raw.row_multiples, raw.row_multiple_count) =
+            (elements(&self.row_multiples), self.row_multiples.len());
         (raw.progress, raw.progress_ctx) = call.progress();
         let (status, handle) = construct(&raw)?;
         made(check_with(status, call.failures()), handle)
@@ -168,10 +172,9 @@ impl<'a> SamplerHandle<'a> {
             check(unsafe { sys::sab_sampler_get_rows(self.pointer(), &mut rows) })?;
             // SAFETY: as above; NULL, or an array a column.
             unsafe {
-                shown.cu_seqlens = (!rows.cu_seqlens.is_null()).then(|| {
-                    let arrays = slice(rows.cu_seqlens, rows.columns);
-                    PerColumn::of(arrays.iter().map(|&each| slice(each, batch.count + 1)))
-                });
+                shown.cu_seqlens = ends(rows.cu_seqlens, rows.columns, batch.count + 1);
+                shown.cu_seqlens_unpadded =
+                    ends(rows.cu_seqlens_unpadded, rows.columns, batch.count + 1);
                 shown.starts = (!rows.starts.is_null()).then(|| slice(rows.starts, batch.count));
             }
         }
@@ -277,11 +280,28 @@ pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
             micro_batch: batch.micro_batch,
             id: batch.id,
             cu_seqlens: None,
+            cu_seqlens_unpadded: None,
             starts: None,
             sample_weight: batch.sample_weight,
             token_weight: per_column(batch.token_weight, batch.columns),
         }
     }
+}
+
+/// Cumulative lengths; `None` for NULL.
+///
+/// # Safety
+///
+/// NULL, or an array of `count` numbers for each column, valid for `'a`.
+unsafe fn ends<'a>(
+    arrays: *const *const i32,
+    columns: usize,
+    count: usize,
+) -> Option<PerColumn<&'a [i32]>> {
+    // SAFETY: the caller's promise.
+    (!arrays.is_null()).then(|| unsafe {
+        PerColumn::of(slice(arrays, columns).iter().map(|&each| slice(each, count)))
+    })
 }
 
 /// Several batches.
@@ -309,10 +329,12 @@ unsafe fn shown_block<'a>(block: &sys::sab_block) -> Block<'a> {
             step: slice(block.step, block.count),
             micro_batch: slice(block.micro_batch, block.count),
             id: slice(block.id, block.count),
-            cu_seqlens: (!block.cu_seqlens.is_null()).then(|| {
-                let arrays = slice(block.cu_seqlens, block.columns);
-                PerColumn::of(arrays.iter().map(|&each| slice(each, samples + block.count)))
-            }),
+            cu_seqlens: ends(block.cu_seqlens, block.columns, samples + block.count),
+            cu_seqlens_unpadded: ends(
+                block.cu_seqlens_unpadded,
+                block.columns,
+                samples + block.count,
+            ),
             starts: (!block.starts.is_null()).then(|| slice(block.starts, samples)),
             sample_weight: slice(block.sample_weight, block.count),
             token_weight: numbers(block.token_weight),

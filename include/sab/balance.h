@@ -422,8 +422,8 @@ typedef struct sab_step_segment {
  *
  * Time: a step takes longer where the budget is nearly used up, with a quadratic `balance` and with
  * several costs. Several numbers are tried where the fewest micro-batches are far above the lower
- * bound. A callback as a cost is called once for each sample of rows, and many times in the padded
- * layout.
+ * bound. A callback as a cost is called once for each sample of rows, or each node, and many times
+ * in the padded layout. With `parents` time grows with the square of the depth of a tree.
  * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/progress.h"
 #include "base/sorting.h"
 
 namespace sab {
@@ -51,6 +52,7 @@ bool SharedFiller::fits(const Load& load) const {
 
 std::size_t SharedFiller::fill(const Load& limits, double waste, std::size_t most,
                                std::span<uint32_t> part_of) {
+    report_progress(0, items_.count);  // so that a caller can stop
     limits_ = limits;
     waste_ = waste;
     part_of_ = part_of;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares libsab with its peers: the same work for all, counted by one counter.
 #   bench.sh [QUESTION...] [--quick] [--lengths FILE]
-# Questions: padding speed ranks steps packing columns mixture loader resume elastic order
-# training; all of them by default.
+# Questions: padding speed ranks steps prefixes packing columns mixture loader resume elastic
+# order training; all of them by default.
 # Writes docs/benchmarks.md, its pictures and docs/benchmarks/results.json. With --quick, or with
 # lengths of your own (.npy, or text with one number a line), it writes to build/benchmarks/ instead.
 # Peers are installed into build/bench-venv, over Debian's torch. $SAB_WHEEL: a wheel of libsab,

@@ -26,6 +26,7 @@ QUESTIONS = [
     "speed",
     "ranks",
     "steps",
+    "prefixes",
     "packing",
     "shapes",
     "columns",

@@ -892,12 +892,23 @@ public:
             found.emplace_back(all.indices + all.offsets[k], all.indices + all.offsets[k + 1]);
         return found;
     }
-    /// The weight of each sample in the loss of the step. `tokens`: of each sample, or empty.
+    /// What each micro-batch of a rank computes once; none without shared tokens.
+    std::vector<std::vector<sab_step_segment>> segments(uint64_t rank) const {
+        const sab_step_plan_view all = view();
+        if (rank >= all.world_size) throw std::out_of_range("rank: must be below the world size");
+        std::vector<std::vector<sab_step_segment>> found;
+        const uint64_t end = all.segments != nullptr ? (rank + 1) * all.micro_batches : 0;
+        for (uint64_t k = rank * all.micro_batches; k < end; ++k)
+            found.emplace_back(all.segments + all.segment_offsets[k],
+                               all.segments + all.segment_offsets[k + 1]);
+        return found;
+    }
+    /// The weight of each size in the loss of the step. `tokens`: of each size, or empty.
     std::vector<double> loss_weights(sab_loss_weighting weighting,
                                      const std::vector<double> &tokens = {}) const {
-        std::vector<double> weights(view().samples);
+        std::vector<double> weights(view().nodes);
         if (!tokens.empty() && tokens.size() != weights.size())
-            throw std::invalid_argument("tokens: must be one for each sample");
+            throw std::invalid_argument("tokens: must be one for each size");
         check(sab_step_plan_get_loss_weights(
             get(), weighting, tokens.empty() ? nullptr : tokens.data(), weights.data()));
         return weights;

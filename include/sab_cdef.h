@@ -665,11 +665,22 @@ typedef struct sab_step_plan_options {
  const sab_cost *const *balance;
  size_t balance_count;
  const int64_t *groups;
+ const int64_t *prefix;
+ const int64_t *parents;
+ int32_t whole_groups;
  sab_micro_batch_order order;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_step_plan_options;
 typedef struct sab_step_plan sab_step_plan;
+typedef struct sab_step_segment {
+ int64_t node;
+ int64_t sample;
+ int64_t parent;
+ int64_t position;
+ int64_t offset;
+ int64_t length;
+} sab_step_segment;
 sab_status sab_step_plan_new(const sab_sizes *sizes, const sab_step_plan_options *options, sab_step_plan **plan);
 typedef struct sab_step_plan_view {
  size_t struct_size;
@@ -677,11 +688,14 @@ typedef struct sab_step_plan_view {
  uint64_t micro_batches;
  uint64_t least_micro_batches;
  size_t samples;
+ size_t nodes;
  size_t columns;
  const int64_t *indices;
  const uint64_t *offsets;
  const int64_t *inverse;
  const int32_t *const *cu_seqlens;
+ const sab_step_segment *segments;
+ const uint64_t *segment_offsets;
  size_t balance_count;
  const double *costs;
  const double *rank_imbalance;

@@ -328,9 +328,21 @@ typedef struct sab_step_plan_options {
     const sab_cost *const *balance;
     /** number of `balance`, 0 to SAB_MAX_BUDGETS */
     size_t balance_count;
-    /** an id for each sample; samples with the same id are of the same rank. Any numbers; read
-     *  during the call. NULL: each sample is alone */
+    /** an id for each sample; samples with the same id are of the same rank, but with `prefix` only
+     *  if `whole_groups` is 1. Any numbers; read during the call. NULL: each sample is alone */
     const int64_t *groups;
+    /** for each sample the number of leading tokens that it shares with all samples of its group,
+     *  such as those of the prompt: 0 to its size, and equal within a group. A micro-batch computes
+     *  them once. Needs `groups`. Read during the call. NULL: nothing is shared */
+    const int64_t *prefix;
+    /** for each node of a forest the index of its parent, or -1, in any order; `sizes` are then the
+     *  tokens of the nodes. The samples are the leaves: a sample has the tokens of all nodes from
+     *  its root to its leaf, and the index of its leaf. In place of `groups` and `prefix`. Read
+     *  during the call. NULL: each sample is alone */
+    const int64_t *parents;
+    /** 1: with `prefix` the samples of a group, and with `parents` those of a tree, are of the same
+     *  rank; 0 (default): they are on several ranks where that pays */
+    int32_t whole_groups;
     /** SAB_MICRO_BATCHES_DESCENDING */
     sab_micro_batch_order order;
     /** reports progress and may cancel; NULL */
@@ -344,6 +356,26 @@ typedef struct sab_step_plan_options {
  */
 typedef struct sab_step_plan sab_step_plan;
 
+/** Tokens that a micro-batch computes once: those of a prefix, of a sample after its prefix, or of
+ *  a node of a forest. They attend to themselves and to the segments above them: `parent`, its
+ *  `parent`, and so on. */
+typedef struct sab_step_segment {
+    /** with `parents` the node. With `prefix` the sample whose own tokens these are, or -1 for the
+     *  prefix of a group */
+    int64_t node;
+    /** the first sample of the micro-batch that has these tokens */
+    int64_t sample;
+    /** the segment before this one in the samples, counted from the first of the micro-batch; -1 at
+     *  the beginning of the samples */
+    int64_t parent;
+    /** position of the first token in its samples, from 0: the number of tokens above it */
+    int64_t position;
+    /** where the first token is in the micro-batch, from 0 */
+    int64_t offset;
+    /** number of tokens; may be 0 */
+    int64_t length;
+} sab_step_segment;
+
 /** Divides the samples of one step among ranks and micro-batches, when their sizes are known only
  * as the step begins: in reinforcement learning, and in fine-tuning on generated data.
  *
@@ -354,7 +386,8 @@ typedef struct sab_step_plan sab_step_plan;
  * Ranks are even in the sum of their micro-batches, and in each micro-step, which is the
  * micro-batch that all ranks run at the same time. A micro-step is uneven where one sample costs
  * more than other ranks can fit into a micro-batch. A micro-batch is empty only if there are fewer
- * samples than micro-batches; with `groups`, only if its rank has fewer.
+ * samples than micro-batches; with `groups`, only if its rank has fewer; with shared tokens, where
+ * another division would compute more tokens.
  *
  * The costs of the samples of a micro-batch are added in double, in the order of the samples. Their
  * sum is at most the limit less the constant of the cost. Sums of whole numbers are exact.
@@ -373,6 +406,24 @@ typedef struct sab_step_plan sab_step_plan;
  * more than the fewest where less than 2 % of the room is free. With several budgets, or groups on
  * several ranks, there may be more where less than 5 % is free.
  *
+ * Shared tokens: with `prefix` or `parents`, a micro-batch computes a prefix or node once for all
+ * of its samples that have it. For a cost f of a row, a node that begins after n tokens of its
+ * samples and ends after m costs f(m) - f(n), and one without a parent f(m): its tokens attend to
+ * those before them. The cost of a micro-batch is the sum over its nodes. Sums that are not of
+ * whole numbers may exceed a limit by their rounding. Samples that share tokens are divided only
+ * where that lowers the cost of the costliest rank or saves micro-batches. The number of
+ * micro-batches is not always the fewest, since fewer would compute some tokens more often: the one
+ * is taken with the least sum of the costliest rank and, for each of its micro-batches, a twentieth
+ * of what a full one costs. Sizes must be whole numbers in one column, rows, with at most one
+ * `balance`; several budgets are kept. Groups are trees of depth one.
+ *
+ * Method, shared tokens: up to 9 samples are divided by dynamic programming over all sets of them.
+ * Of more, trees that no micro-batch holds are cut, above their leaves where possible.
+ * Micro-batches then take whole trees, largest first, and parts of trees where more room than a
+ * part computes again would stay free; how much more is searched for. They are also filled up to
+ * the lowest common cost that suffices. Micro-batches go to ranks as by sab_items_partition(), and
+ * ranks exchange parts of trees. The most even of these ways is taken.
+ *
  * Several costs: the plan is also made for each of them alone, and the one with the most even ranks
  * is taken. It compares the largest rank_imbalance / least_rank_imbalance of all costs.
  * With at least 2 % of the room free, it is never above that of a plan for one cost with as many
@@ -385,8 +436,8 @@ typedef struct sab_step_plan sab_step_plan;
  *
  * Time: a step takes longer where the budget is nearly used up, with a quadratic `balance` and with
  * several costs. Several numbers are tried where the fewest micro-batches are far above the lower
- * bound. A callback as a cost is called once for each sample of rows, and many times in the padded
- * layout.
+ * bound. A callback as a cost is called once for each sample of rows, or each node, and many times
+ * in the padded layout. With `parents` time grows with the square of the depth of a tree.
  * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
@@ -397,7 +448,7 @@ typedef struct sab_step_plan sab_step_plan;
  * @param sizes    of the samples of the step, at least one; read during the call only. Not a
  *     mixture
  * @param options  NULL is refused, since a budget or a number of micro-batches is needed.
- *     `world_size` times micro-batches is at most 2^20
+ *     `world_size` times micro-batches is at most 2^20. `whole_groups` needs `groups` or `parents`
  * @param plan     the new handle; free with sab_step_plan_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a sample that exceeds a budget alone, and when the given
  *     number of micro-batches does not suffice; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED
@@ -419,6 +470,8 @@ typedef struct sab_step_plan_view {
     uint64_t least_micro_batches;
     /** number of samples */
     size_t samples;
+    /** number of sizes: as many as samples; with `parents` the number of nodes */
+    size_t nodes;
     /** number of columns of the sizes */
     size_t columns;
     /** the samples of the first micro-batch of rank 0, then of its second, ...; in a micro-batch by
@@ -427,14 +480,23 @@ typedef struct sab_step_plan_view {
     /** world_size * micro_batches + 1 numbers: micro-batch k has the indices from offsets[k] to
      *  below offsets[k + 1] */
     const uint64_t *offsets;
-    /** the position of each sample in `indices`: indices[inverse[i]] == i. Restores the order of
-     *  results */
+    /** the position of each sample in `indices`, in ascending order of the samples:
+     *  indices[inverse[i]] is sample i, or with `parents` the leaf before which i others come.
+     *  Restores the order of results */
     const int64_t *inverse;
     /** for each column the cumulative lengths of all micro-batches, as kernels for attention of
      *  variable length take them: those of micro-batch k begin with 0 at offsets[k] + k, and are
-     *  one more than its samples. NULL in the padded layout, and when sizes are not whole numbers
-     *  or a micro-batch has 2^31 or more */
+     *  one more than its samples. With `segments`, they are those of the segments: they begin at
+     *  segment_offsets[k] + k, and are one more than its segments. NULL in the padded layout, and
+     *  when sizes are not whole numbers or a micro-batch has 2^31 or more */
     const int32_t *const *cu_seqlens;
+    /** with `prefix` or `parents` the segments of the first micro-batch of rank 0, then of its
+     *  second, ...: in a micro-batch in the order of their tokens, each behind its parent. An empty
+     *  prefix has none. NULL without shared tokens */
+    const sab_step_segment *segments;
+    /** world_size * micro_batches + 1 numbers: micro-batch k has the segments from
+     *  segment_offsets[k] to below segment_offsets[k + 1]. NULL without shared tokens */
+    const uint64_t *segment_offsets;
     /** number of balanced costs: the numbers of each of the arrays below, in the order of
      *  `balance` */
     size_t balance_count;
@@ -466,7 +528,8 @@ typedef int32_t sab_loss_weighting;
 #define SAB_LOSS_BY_SAMPLE 0
 /** each token: the weight of a sample is its tokens / those of the step */
 #define SAB_LOSS_BY_TOKEN 1
-/** each group, and in it each sample: the weight is 1 / (groups * samples of the group) */
+/** each group, or tree of `parents`, and in it each sample: the weight is 1 / (groups * samples of
+ *  the group) */
 #define SAB_LOSS_BY_GROUP 2
 
 /** The weights with which the samples of all ranks and micro-batches make one mean: their sum is 1.
@@ -477,11 +540,13 @@ typedef int32_t sab_loss_weighting;
  *
  * @param plan       a handle
  * @param weighting  SAB_LOSS_BY_SAMPLE, SAB_LOSS_BY_TOKEN or SAB_LOSS_BY_GROUP. Without `groups`
- *     each sample is a group
+ *     or `parents` each sample is a group
  * @param tokens     of each sample, those that count in the loss, such as the tokens of a response:
- *     finite, at least 0, with a finite sum above 0. NULL: the sum of the sample's sizes. Only
- *     read by SAB_LOSS_BY_TOKEN
- * @param weights    filled on SAB_OK with the weight of each sample, in the order of the sizes
+ *     finite, at least 0, with a finite sum above 0. With `parents` one number for each node, of
+ *     which only those of the leaves are read. NULL: the sum of the sample's sizes. Only read by
+ *     SAB_LOSS_BY_TOKEN
+ * @param weights    filled on SAB_OK with the weight of each sample, in the order of the sizes;
+ * with `parents` one for each node, 0 for those that are not leaves
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_step_plan_get_loss_weights(const sab_step_plan *plan,

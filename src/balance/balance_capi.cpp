@@ -70,7 +70,7 @@ sab_status sab_step_plan_get_loss_weights(const sab_step_plan* plan, sab_loss_we
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(weights, "weights");
-        plan->impl.loss_weights(weighting, tokens, {weights, plan->impl.indices.size()});
+        plan->impl.loss_weights(weighting, tokens, {weights, plan->impl.nodes});
     });
 }
 

@@ -13,10 +13,11 @@ namespace {
 /// micro-batches of both have room.
 class RankEvener {
 public:
-    RankEvener(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+    RankEvener(const StepItems& samples, uint32_t ranks, uint32_t micro_batches, double enough,
                std::span<uint32_t> part_of)
         : samples_(samples),
           micro_batches_(micro_batches),
+          enough_(enough),
           part_of_(part_of),
           parts_(std::size_t{ranks} * micro_batches),
           weights_(parts_ * samples.capacities.size()),
@@ -44,7 +45,7 @@ public:
                 });
             const auto from =
                 static_cast<uint32_t>(std::ranges::max_element(loads_) - loads_.begin());
-            if (loads_[from] - mean <= mean * even_enough) return;
+            if (loads_[from] - mean <= mean * enough_) return;
             bool is_lowered = false;
             for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
                 const std::size_t pairs = items_[from].size() * (items_[cheapest[k]].size() + 1);
@@ -57,7 +58,6 @@ public:
 
 private:
     static constexpr std::size_t most_work = std::size_t{1} << 22, most_ranks = 8;
-    static constexpr double even_enough = 1e-5;
 
     uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
     double& held(uint32_t part, std::size_t budget) { return weights_[budget * parts_ + part]; }
@@ -108,6 +108,7 @@ private:
 
     const StepItems& samples_;
     const uint32_t micro_batches_;
+    const double enough_;  ///< what the costliest rank may be over the mean, as a share of it
     std::span<uint32_t> part_of_;
     const std::size_t parts_;
     std::vector<double> weights_;               ///< that each micro-batch holds, by budget
@@ -117,9 +118,9 @@ private:
 
 }  // namespace
 
-void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches, double enough,
                 std::span<uint32_t> part_of) {
-    RankEvener(samples, ranks, micro_batches, part_of).even_out();
+    RankEvener(samples, ranks, micro_batches, enough, part_of).even_out();
 }
 
 }  // namespace sab

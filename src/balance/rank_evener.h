@@ -8,8 +8,9 @@
 
 namespace sab {
 
-/// Exchanges samples between micro-batches with room, so that ranks cost the same.
-void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+/// Exchanges samples between micro-batches with room, so that ranks cost the same. `enough`: what
+/// the costliest may be over the mean, as a share of it.
+void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches, double enough,
                 std::span<uint32_t> part_of);
 
 }  // namespace sab

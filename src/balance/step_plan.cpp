@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "balance/micro_batches.h"
+#include "balance/shared_rows.h"
 #include "balance/step_rows.h"
 #include "balance/step_runs.h"
 #include "base/callback.h"
@@ -15,6 +16,22 @@ namespace {
 
 uint64_t rounded_up(uint64_t number, uint64_t multiple) {
     return (number + multiple - 1) / multiple * multiple;
+}
+
+void check_sharing(const sab_step_plan_options& options) {
+    const bool has_parents = options.parents != nullptr, has_groups = options.groups != nullptr;
+    if (has_parents && (has_groups || options.prefix != nullptr))
+        refuse_argument("options.parents", no_value, "must be NULL with ",
+                        has_groups ? "options.groups" : "options.prefix");
+    if (options.prefix != nullptr && !has_groups)
+        refuse_argument("options.prefix", no_value, "options.groups must be given, too");
+    check(options.whole_groups == 0 || options.whole_groups == 1, "options.whole_groups",
+          options.whole_groups, "must be 0 or 1");
+    check(options.whole_groups == 0 || has_groups || has_parents, "options.whole_groups",
+          options.whole_groups, "must be 0 without options.groups or options.parents");
+    if (options.padded != 0 && (options.prefix != nullptr || has_parents))
+        refuse_argument(has_parents ? "options.parents" : "options.prefix", no_value,
+                        "is for micro-batches in rows, not for padded ones");
 }
 
 void check_options(const sab_step_plan_options& options) {
@@ -31,6 +48,7 @@ void check_options(const sab_step_plan_options& options) {
           "options.order", options.order,
           "must be SAB_MICRO_BATCHES_DESCENDING (0), SAB_MICRO_BATCHES_ASCENDING (1) or "
           "SAB_MICRO_BATCHES_BELL (2)");
+    check_sharing(options);
 }
 
 /// Divides samples among ranks and micro-batches, as the options say.
@@ -41,10 +59,14 @@ public:
 
     StepPlan make() {
         plan_.world_size = options_.world_size;
-        samples_.is_padded ? assign_padded() : assign_rows();
-        fill_empty(samples_.cost_table()[0], parts(), plan_.micro_batches,
-                   samples_.group_of.empty(), part_of_);
-        find_costs();
+        if (samples_.forest) {
+            assign_shared();
+        } else {
+            samples_.is_padded ? assign_padded() : assign_rows();
+            fill_empty(samples_.cost_table()[0], parts(), plan_.micro_batches,
+                       samples_.group_of.empty(), part_of_);
+            find_costs();
+        }
         order();
         measure();
         describe();
@@ -144,6 +166,21 @@ private:
         runs.assign(plan_.micro_batches, part_of_);
     }
 
+    void assign_shared() {
+        SharedRows rows(*samples_.forest, samples_, options_);
+        plan_.least_micro_batches = rounded_up(rows.least(), options_.multiple);
+        uint64_t given = options_.micro_batches;
+        if (given > 0) {
+            check_count(given);
+            given = rounded_up(given, options_.multiple);
+            if (given < rows.least()) refuse_count(rows.least());
+        }
+        plan_.micro_batches = rows.assign(given, part_of_);
+        if (plan_.micro_batches == 0) refuse_count(0);
+        check_count(plan_.micro_batches);
+        plan_.costs = rows.costs(part_of_, parts());
+    }
+
     /// `least`: a lower bound; 0: no assignment was found.
     [[noreturn]] void refuse_count(uint64_t least) const {
         refuse_group();
@@ -160,7 +197,7 @@ private:
 
     /// Names a group that no rank can hold.
     void refuse_group() const {
-        if (samples_.group_of.empty() || samples_.is_padded) return;
+        if (samples_.group_of.empty() || samples_.is_padded || samples_.forest) return;
         for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
             std::vector<double> sums(samples_.group_counts.size());
             for (std::size_t i = 0; i < samples_.count; ++i) {
@@ -254,7 +291,7 @@ private:
     double least_imbalance(std::size_t k, double mean) const {
         const std::span<const double> costs = samples_.cost_table()[k];
         double least = std::ranges::max(costs);
-        if (!samples_.is_padded) {
+        if (!samples_.is_padded && !samples_.forest) {
             std::vector<double> groups(samples_.group_counts.size());
             for (std::size_t i = 0; i < samples_.group_of.size(); ++i)
                 least = std::max(least, groups[samples_.group_of[i]] += costs[i]);
@@ -274,7 +311,11 @@ private:
         for (std::size_t j = 0; j < columns; ++j)
             for (std::size_t i = 0; i < count; ++i)
                 plan_.totals[i] += samples_.sizes[j * count + i];
-        if (!samples_.is_padded) list_cu_seqlens();
+        plan_.nodes = count;
+        if (samples_.forest)
+            list_shared();
+        else if (!samples_.is_padded)
+            list_cu_seqlens();
         plan_.group_of = std::move(samples_.group_of);
         plan_.group_counts = std::move(samples_.group_counts);
     }
@@ -302,6 +343,33 @@ private:
             plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data() + j * (count + parts()));
     }
 
+    void list_shared() {
+        Forest& forest = *samples_.forest;
+        list_segments(forest, plan_.indices, plan_.offsets, plan_.segments, plan_.segment_offsets);
+        list_segment_lengths();
+        if (!forest.has_parents) return;
+        plan_.nodes = forest.nodes.size();
+        for (int64_t& index : plan_.indices)
+            index = forest.indices[static_cast<std::size_t>(index)];
+        plan_.leaves = std::move(forest.indices);
+    }
+
+    void list_segment_lengths() {
+        std::vector<int32_t> all;
+        for (uint64_t part = 0; part < parts(); ++part) {
+            int64_t sum = 0;
+            all.push_back(0);
+            for (uint64_t at = plan_.segment_offsets[part]; at < plan_.segment_offsets[part + 1];
+                 ++at) {
+                sum += plan_.segments[at].length;
+                if (sum > std::numeric_limits<int32_t>::max()) return;
+                all.push_back(static_cast<int32_t>(sum));
+            }
+        }
+        plan_.cu_seqlens = std::move(all);
+        plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data());
+    }
+
     StepPlan plan_;
     const sab_step_plan_options& options_;
     StepSamples samples_;
@@ -325,11 +393,14 @@ sab_step_plan_view StepPlan::view() const {
     view.micro_batches = micro_batches;
     view.least_micro_batches = least_micro_batches;
     view.samples = indices.size();
+    view.nodes = nodes;
     view.columns = columns;
     view.indices = indices.data();
     view.offsets = offsets.data();
     view.inverse = inverse.data();
     view.cu_seqlens = cu_seqlens_of.empty() ? nullptr : cu_seqlens_of.data();
+    view.segments = segment_offsets.empty() ? nullptr : segments.data();
+    view.segment_offsets = segment_offsets.empty() ? nullptr : segment_offsets.data();
     view.balance_count = balances;
     view.costs = costs.data();
     view.rank_imbalance = rank_imbalance.data();
@@ -342,28 +413,29 @@ void StepPlan::loss_weights(sab_loss_weighting weighting, const double* tokens,
                             std::span<double> weights) const {
     check(weighting >= SAB_LOSS_BY_SAMPLE && weighting <= SAB_LOSS_BY_GROUP, "weighting", weighting,
           "must be SAB_LOSS_BY_SAMPLE (0), SAB_LOSS_BY_TOKEN (1) or SAB_LOSS_BY_GROUP (2)");
-    const auto count = static_cast<double>(weights.size());
-    if (weighting == SAB_LOSS_BY_TOKEN) {
-        const std::span<const double> counted =
-            tokens != nullptr ? std::span(tokens, weights.size()) : std::span(totals);
-        double sum = 0;
-        for (std::size_t i = 0; i < counted.size(); ++i) {
-            if (!(counted[i] >= 0 && std::isfinite(counted[i])))
-                refuse_argument(named("tokens[", i, "]"), counted[i],
-                                "must be finite and at least 0");
-            sum += counted[i];
-        }
-        if (!(sum > 0 && std::isfinite(sum)))
-            refuse_argument("tokens", no_value, "their sum is ", sum,
-                            ": must be finite and above 0");
-        for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = counted[i] / sum;
-    } else if (weighting == SAB_LOSS_BY_GROUP && !group_of.empty()) {
-        const auto groups = static_cast<double>(group_counts.size());
-        for (std::size_t i = 0; i < weights.size(); ++i)
-            weights[i] = 1 / (groups * group_counts[group_of[i]]);
-    } else {
-        std::ranges::fill(weights, 1 / count);
+    const std::size_t count = indices.size();
+    const bool is_by_group = weighting == SAB_LOSS_BY_GROUP && !group_of.empty();
+    const auto groups = static_cast<double>(is_by_group ? group_counts.size() : count);
+    const auto place = [&](std::size_t sample) {
+        return leaves.empty() ? sample : static_cast<std::size_t>(leaves[sample]);
+    };
+    const auto counted = [&](std::size_t sample) {
+        return tokens != nullptr ? tokens[place(sample)] : totals[sample];
+    };
+    double sum = 0;
+    for (std::size_t i = 0; i < count && weighting == SAB_LOSS_BY_TOKEN; ++i) {
+        if (!(counted(i) >= 0 && std::isfinite(counted(i))))
+            refuse_argument(named("tokens[", place(i), "]"), counted(i),
+                            "must be finite and at least 0");
+        sum += counted(i);
     }
+    if (weighting == SAB_LOSS_BY_TOKEN && !(sum > 0 && std::isfinite(sum)))
+        refuse_argument("tokens", no_value, "their sum is ", sum, ": must be finite and above 0");
+    std::ranges::fill(weights, 0.0);
+    for (std::size_t i = 0; i < count; ++i)
+        weights[place(i)] = weighting == SAB_LOSS_BY_TOKEN
+                                ? counted(i) / sum
+                                : 1 / (groups * (is_by_group ? group_counts[group_of[i]] : 1));
 }
 
 }  // namespace sab

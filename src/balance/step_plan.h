@@ -17,12 +17,16 @@ struct StepPlan {
     uint64_t world_size = 1;
     uint64_t micro_batches = 1;
     uint64_t least_micro_batches = 1;
+    std::size_t nodes = 1;
     std::size_t columns = 1;
     std::vector<int64_t> indices;
     std::vector<uint64_t> offsets;
     std::vector<int64_t> inverse;
     std::vector<int32_t> cu_seqlens;  ///< of the first column, then the second, ...; may be empty
     std::vector<const int32_t*> cu_seqlens_of;  ///< each column
+    std::vector<sab_step_segment> segments;
+    std::vector<uint64_t> segment_offsets;  ///< none without shared tokens
+    std::vector<int64_t> leaves;            ///< with parents, the node of each sample; else none
     std::size_t balances = 1;
     std::vector<double> costs;  ///< by balanced cost, then by micro-batch
     PerBudget rank_imbalance{}, least_rank_imbalance{}, micro_step_imbalance{};

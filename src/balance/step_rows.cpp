@@ -288,7 +288,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
             sums[kind * parts + part_of[i]] += costs[kind][i];
     parts_to_ranks({sums, costs.kinds, parts}, ranks.size(), part_of);
     if (costs.kinds == 1 && ranks.size() > 1)
-        even_ranks(some, static_cast<uint32_t>(ranks.size()), micro_batches_, part_of);
+        even_ranks(some, static_cast<uint32_t>(ranks.size()), micro_batches_, 1e-5, part_of);
     for (std::size_t i = 0; i < items.size(); ++i) {
         const uint32_t rank = ranks[part_of[i] / micro_batches_];
         part_of_[items[i]] = rank * micro_batches_ + part_of[i] % micro_batches_;

@@ -44,9 +44,30 @@ StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& 
     sizes.resize(count * columns);
     for (std::size_t j = 0; j < columns; ++j)
         all_sizes[j].read(0, std::span(sizes).subspan(j * count, count), all_sizes.described(j));
+    if (options.prefix != nullptr || options.parents != nullptr) share(options);
     weigh();
     round_capacities(false);
+    if (options.groups != nullptr && !forest) read_groups(options.groups);
+}
+
+void StepSamples::share(const sab_step_plan_options& options) {
+    const std::string_view option =
+        options.parents != nullptr ? "options.parents" : "options.prefix";
+    check(columns == 1, "sizes.columns", columns, "must be 1 with ", option);
+    check(balance.size() == 1, "options.balance_count", balance.size(), "must be at most 1 with ",
+          option);
     if (options.groups != nullptr) read_groups(options.groups);
+    forest.emplace(sizes, options, group_of);
+    if (!has_parents()) return;
+    count = forest->leaf_of.size();
+    sizes.clear();
+    for (const uint32_t leaf : forest->leaf_of) {
+        const Forest::Node& node = forest->nodes[leaf];
+        sizes.push_back(node.end);
+        group_of.push_back(node.tree);
+        group_counts.resize(std::max<std::size_t>(group_counts.size(), node.tree + 1));
+        ++group_counts[node.tree];
+    }
 }
 
 std::string StepSamples::limit_text(std::size_t budget) const {
@@ -119,9 +140,16 @@ void StepSamples::refuse_oversize(std::size_t budget) const {
     const auto sample = static_cast<std::size_t>(over - taken.begin());
     const PerColumn lengths = lengths_of(sample);
     const std::string size = lengths_text(first_of(lengths, columns));
+    const auto others = std::ranges::count_if(taken, is_over);
+    if (has_parents()) {
+        const Forest::Node& leaf = forest->nodes[forest->leaf_of[sample]];
+        refuse_argument(named("sizes[", leaf.index, "]"), leaf.end - leaf.begin, "its sample, of ",
+                        leaf.end, " tokens, must fit ", limit_text(budget), " alone; ", others,
+                        " of ", count, " samples do not");
+    }
     refuse_argument(named("sizes[", sample, "]"), columns == 1 ? size : text("(", size, ")"),
-                    "must fit ", limit_text(budget), " alone; ",
-                    std::ranges::count_if(taken, is_over), " of ", count, " samples do not");
+                    "must fit ", limit_text(budget), " alone; ", others, " of ", count,
+                    " samples do not");
 }
 
 void StepSamples::round_capacities(bool is_strict) {

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "balance/forest.h"
 #include "balance/samples.h"
 #include "balance/vector_partition.h"
 #include "cost/cost.h"
@@ -47,7 +49,11 @@ struct StepSamples : StepItems {
     std::vector<Budget> budgets;
     std::vector<Cost> balance;
     bool is_rounded = false;  ///< sums of some weights
+    /// With options.prefix or options.parents. Sizes are those of whole samples; the groups of
+    /// samples that have parents are their trees
+    std::optional<Forest> forest;
 
+    bool has_parents() const { return forest && forest->has_parents; }
     /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
     StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
 
@@ -67,6 +73,7 @@ struct StepSamples : StepItems {
     std::string limit_text(std::size_t budget) const;
 
 private:
+    void share(const sab_step_plan_options& options);
     void read_costs(const sab_step_plan_options& options, ColumnNames names);
     void evaluate(const Cost& cost, const std::string& name, std::span<double> out) const;
     void weigh();

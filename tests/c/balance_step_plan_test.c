@@ -734,6 +734,63 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
     EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT, "sizes.count = 0: must be at least 1");
 }
 
+static void Plan_OfBadSharing_NamesTheArgument(void) {
+    static step s;
+    const int32_t six[6] = {9, 4, 4, 9, 3, 2};
+    const int64_t groups[6] = {5, 5, 5, 6, 6, 6}, prefix[6] = {2, 2, 2, 1, 1, 1},
+                  uneven[6] = {2, 2, 2, 1, 2, 1}, negative[6] = {2, 2, -2, 1, 2, 1},
+                  long_one[6] = {4, 4, 4, 4, 4, 4}, tree[6] = {-1, 0, 0, -1, 3, 3},
+                  cycle[6] = {-1, 0, 4, 0, 2, 4}, outside[6] = {-1, 0, 6, 0, 0, 0};
+    const sab_cost *costs[2] = {squares_of(1), squares_of(1)};
+    EXPECT_REFUSED("options.prefix: options.groups must be given, too", s.options.prefix = prefix);
+    EXPECT_REFUSED("options.prefix[4] = 2: must be 1, that of sample 3 of the same group, 6",
+                   s.options.groups = groups;
+                   s.options.prefix = uneven);
+    EXPECT_REFUSED("options.prefix[2] = -2: must be from 0 to the size of the sample, 4",
+                   s.options.groups = groups;
+                   s.options.prefix = negative);
+    EXPECT_REFUSED("options.prefix[4] = 4: must be from 0 to the size of the sample, 3",
+                   s.options.groups = groups;
+                   s.options.prefix = long_one);
+    EXPECT_REFUSED("options.parents: must be NULL with options.groups", s.options.groups = groups;
+                   s.options.parents = tree);
+    EXPECT_REFUSED("options.parents: must be NULL with options.prefix", s.options.prefix = prefix;
+                   s.options.parents = tree);
+    EXPECT_REFUSED("options.parents[2] = 6: must be -1, or below the number of nodes, 6",
+                   s.options.parents = outside);
+    EXPECT_REFUSED("options.parents[2] = 4: node 2 must not be above itself",
+                   s.options.parents = cycle);
+    EXPECT_REFUSED(
+        "sizes[1] = 4: its sample, of 13 tokens, must fit options.budgets[0].limit = 10 alone; "
+        "4 of 4 samples do not",
+        s.options.parents = tree);
+    EXPECT_REFUSED("options.whole_groups = 2: must be 0 or 1", s.options.whole_groups = 2);
+    EXPECT_REFUSED("options.whole_groups = 1: must be 0 without options.groups or options.parents",
+                   s.options.whole_groups = 1);
+    EXPECT_REFUSED("options.parents: is for micro-batches in rows", s.options.parents = tree;
+                   s.options.padded = 1);
+    EXPECT_REFUSED("sizes.columns = 2: must be 1 with options.parents", s.options.parents = tree;
+                   s.columns = 2);
+    EXPECT_REFUSED("options.balance_count = 2: must be at most 1 with options.parents",
+                   s.options.parents = tree;
+                   s.options.balance = costs; s.options.balance_count = 2);
+    EXPECT_REFUSED(
+        "options.micro_batches = 1: must be at least 3 to keep", s.options.groups = groups;
+        s.options.prefix = prefix; s.options.micro_batches = 1; s.options.world_size = 1);
+    sab_cost_free((sab_cost *)costs[0]);
+    sab_cost_free((sab_cost *)costs[1]);
+    const double halves[2] = {3.5, 3};
+    const int64_t two[2] = {0, 0};
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(halves, 2, SAB_FLOAT64, NULL, &sizes));
+    set_step(&s, 2, six, 2, 10);
+    s.options.groups = s.options.prefix = two;
+    sab_step_plan *plan = NULL;
+    EXPECT_FAILS(sab_step_plan_new(sizes, &s.options, &plan), SAB_E_ARGUMENT,
+                 "sizes[0] = 3.5: must be a whole number with options.prefix");
+    sab_sizes_free(sizes);
+}
+
 static void Plan_OfCallbacks_FailsAsTheyDo(void) {
     static step s;
     const int32_t negative[2] = {9, 4}, failing[2] = {4, 8};
@@ -793,6 +850,7 @@ int main(void) {
     RUN(Plan_OfFewSamples_HasEmptyMicroBatches);
     RUN(LossWeights_OfEachKind_SumToOne);
     RUN(Plan_OfBadInput_NamesTheArgument);
+    RUN(Plan_OfBadSharing_NamesTheArgument);
     RUN(Plan_OfCallbacks_FailsAsTheyDo);
     RUN(Handles_ThatAreNull_AreRefused);
     return finish();

@@ -8,7 +8,7 @@
 #include <sab.h>
 #include "../c/one.h"
 
-#define MOST 1024
+#define MOST 2048
 
 static void die(const char* what, const char* why) {
     fprintf(stderr, "golden_steps: %s: %s\n", what, why);
@@ -24,11 +24,11 @@ static struct {
     char name[64];
     size_t count, columns, budgets;
     uint32_t sizes[2][MOST];
-    int64_t groups[MOST];
+    int64_t groups[MOST], prefix[MOST], parents[MOST];
     sab_budget budget[2];
     const sab_cost* balance[1];
     sab_step_plan_options options;
-    uint64_t expected[4 * MOST]; /* micro-batches, indices, offsets */
+    uint64_t expected[16 * MOST]; /* micro-batches, indices, offsets, segments */
     size_t expected_count;
 } given;
 
@@ -57,6 +57,11 @@ static int32_t one_of(const char* word, const char* const* names) {
     return 0;
 }
 
+static int is_result(const char* key) {
+    return strcmp(key, "plan") == 0 || strcmp(key, "indices") == 0 || strcmp(key, "offsets") == 0 ||
+           strcmp(key, "segments") == 0;
+}
+
 static void read_line(const char* key, char* rest) {
     static const char* const layouts[] = {"row", "padded", NULL};
     static const char* const orders[] = {"descending", "ascending", "bell", NULL};
@@ -70,6 +75,14 @@ static void read_line(const char* key, char* rest) {
     } else if (strcmp(key, "groups") == 0) {
         read_numbers(rest, given.groups);
         options->groups = given.groups;
+    } else if (strcmp(key, "prefix") == 0) {
+        read_numbers(rest, given.prefix);
+        options->prefix = given.prefix;
+    } else if (strcmp(key, "parents") == 0) {
+        read_numbers(rest, given.parents);
+        options->parents = given.parents;
+    } else if (strcmp(key, "whole_groups") == 0) {
+        options->whole_groups = atoi(rest);
     } else if (strcmp(key, "budget") == 0) {
         sab_budget* budget = &given.budget[given.budgets++];
         budget->limit = strtod(strtok(rest, " "), NULL);
@@ -90,8 +103,7 @@ static void read_line(const char* key, char* rest) {
         options->micro_batches = strtoull(rest, NULL, 10);
     } else if (strcmp(key, "multiple") == 0) {
         options->multiple = strtoull(rest, NULL, 10);
-    } else if (strcmp(key, "plan") == 0 || strcmp(key, "indices") == 0 ||
-               strcmp(key, "offsets") == 0) {
+    } else if (is_result(key)) {
         const size_t count = read_numbers(rest, numbers);
         for (size_t i = 0; i < count; ++i)
             given.expected[given.expected_count++] = (uint64_t)numbers[i];
@@ -112,25 +124,44 @@ static sab_sizes* sizes_of_case(void) {
     return both;
 }
 
-static void write_plan(const sab_step_plan_view* view, FILE* out) {
+/* Micro-batches, indices, offsets, and six numbers a segment. */
+static size_t list_results(const sab_step_plan_view* view, uint64_t* results) {
     const uint64_t parts = view->world_size * view->micro_batches;
-    fprintf(out, "plan %" PRIu64 "\nindices", view->micro_batches);
-    for (size_t i = 0; i < view->samples; ++i) fprintf(out, " %" PRId64, view->indices[i]);
-    fprintf(out, "\noffsets");
-    for (uint64_t k = 0; k <= parts; ++k) fprintf(out, " %" PRIu64, view->offsets[k]);
+    size_t count = 0;
+    results[count++] = view->micro_batches;
+    for (size_t i = 0; i < view->samples; ++i) results[count++] = (uint64_t)view->indices[i];
+    for (uint64_t k = 0; k <= parts; ++k) results[count++] = view->offsets[k];
+    for (uint64_t k = 0; view->segments != NULL && k < view->segment_offsets[parts]; ++k) {
+        const sab_step_segment* each = &view->segments[k];
+        results[count++] = (uint64_t)each->node;
+        results[count++] = (uint64_t)each->sample;
+        results[count++] = (uint64_t)each->parent;
+        results[count++] = (uint64_t)each->position;
+        results[count++] = (uint64_t)each->offset;
+        results[count++] = (uint64_t)each->length;
+    }
+    return count;
+}
+
+static void write_plan(const sab_step_plan_view* view, FILE* out) {
+    uint64_t results[16 * MOST];
+    const size_t count = list_results(view, results), offsets = 1 + view->samples,
+                 segments = offsets + (size_t)(view->world_size * view->micro_batches) + 1;
+    for (size_t i = 0; i < count; ++i) {
+        if (i == 0) fprintf(out, "plan");
+        if (i == 1) fprintf(out, "\nindices");
+        if (i == offsets) fprintf(out, "\noffsets");
+        if (i == segments) fprintf(out, "\nsegments");
+        fprintf(out, " %" PRId64, (int64_t)results[i]);
+    }
     fprintf(out, "\nend\n");
 }
 
 /* Whether the plan is the one that was read. */
 static int is_expected(const sab_step_plan_view* view) {
-    const uint64_t parts = view->world_size * view->micro_batches, *expected = given.expected;
-    int same =
-        given.expected_count == 1 + view->samples + parts + 1 && expected[0] == view->micro_batches;
-    for (size_t i = 0; same && i < view->samples; ++i)
-        same = expected[1 + i] == (uint64_t)view->indices[i];
-    for (uint64_t k = 0; same && k <= parts; ++k)
-        same = expected[1 + view->samples + k] == view->offsets[k];
-    return same;
+    uint64_t results[16 * MOST];
+    return list_results(view, results) == given.expected_count &&
+           memcmp(results, given.expected, given.expected_count * sizeof *results) == 0;
 }
 
 int main(int argc, char** argv) {
@@ -146,9 +177,6 @@ int main(int argc, char** argv) {
         line[strcspn(line, "\n")] = '\0';
         const char* key = strtok(strcpy(words, line), " ");
         char* rest = key == NULL ? NULL : words + strlen(key) + (strlen(key) < strlen(line));
-        const int is_result =
-            key != NULL && (strcmp(key, "plan") == 0 || strcmp(key, "indices") == 0 ||
-                            strcmp(key, "offsets") == 0);
         if (key != NULL && strcmp(key, "end") == 0) {
             sab_sizes* sizes = sizes_of_case();
             sab_step_plan* plan = NULL;
@@ -164,7 +192,7 @@ int main(int argc, char** argv) {
             ++cases;
             continue;
         }
-        if (writes && !is_result) puts(line);
+        if (writes && (key == NULL || !is_result(key))) puts(line);
         if (key == NULL || key[0] == '#') continue;
         if (strcmp(key, "case") == 0)
             begin_case(rest);

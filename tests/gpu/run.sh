@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Shows on a GPU what libsab promises there. No network is needed.
 #   tests/gpu/run.sh [OPTION...] [PART...]
-# Parts: epochs guard budget compiled peaks models faults small native jax; by default all in this order, in
-# at most 25 minutes; the first four need at most 9. The part again repeats in 3 minutes what is
-# noisy of epochs, if another run has the same machine.
+# Parts: epochs guard budget compiled peaks models faults small native jax; by default all in this
+# order, in at most 25 minutes; the first four need at most 9. The part again repeats in 3 minutes
+# what is noisy of epochs, if another run has the same machine.
 #   --wheels FOLDER   installs the wheels of the folder into build/gpu/site first: libsab's and,
 #                     where Python lacks it, cffi's. Without it Python must have both
 #   --results FOLDER  JSON of each part; by default $OUT, or else build/gpu

@@ -154,3 +154,8 @@ def test_batches_of_spark(tmp_path):
         assert [lengths[b].tolist() for b in batches] == [lengths[b].tolist() for b in expected]
         taken += ids.tolist()
     assert sorted(taken) == list(range(2000))
+
+
+def test_shared_prefixes():
+    pytest.importorskip("torch")
+    run("shared_prefixes.py", "--steps", 1)  # compares the gradients itself

@@ -36,8 +36,12 @@ def keywords(lines):
         elif key == "budget":
             cost = "quadratic" if len(values) > 1 else None
             options.setdefault("budget", []).append(sab.Budget(float(values[0]), cost=cost))
-        elif key == "groups":
+        elif key in ("groups", "prefix"):
             options[key] = [int(value) for value in values]
+        elif key == "parents":
+            options["parent"] = [int(value) for value in values]
+        elif key == "whole_groups":
+            options[key] = True
         elif key in ("world_size", "micro_batches", "multiple"):
             options[key] = int(values[0])
         elif key in ("layout", "order", "balance"):
@@ -50,10 +54,16 @@ def keywords(lines):
 def test_golden_vectors(lines):
     lengths, options = keywords(lines)
     plan = sab.plan_step(lengths, **options)
-    expected = {key: [int(value) for value in values] for key, *values in lines[-3:]}
+    results = ("plan", "indices", "offsets", "segments")
+    expected = {key: list(map(int, values)) for key, *values in lines if key in results}
     assert [plan.micro_batches] == expected["plan"]
     assert plan.indices.tolist() == expected["indices"]
     assert plan.offsets.tolist() == expected["offsets"]
+    if "segments" in expected:
+        found = [
+            np.stack(each, 1) for rank in range(plan.world_size) for each in plan.segments(rank)
+        ]
+        assert np.concatenate(found).ravel().tolist() == expected["segments"]
 
 
 def test_arrays_and_measures():
@@ -126,6 +136,23 @@ def test_loss_weights_make_the_mean_of_the_step():
         ({"budget": 10, "micro_batches": 1}, "micro_batches = 1: must be at least 2 to keep"),
         ({"budget": 10, "groups": [1]}, "groups has 1 ids: must have one for each of 4 samples"),
         ({"budget": 10, "cost": lambda count, length: -1.0}, "must be finite and not negative"),
+        ({"budget": 10, "prefix": [1] * 4}, "prefix: groups must be given, too"),
+        (
+            {"budget": 10, "groups": [0, 0, 1, 1], "prefix": [1, 2, 1, 1]},
+            "prefix[1] = 2: must be 1, that of sample 0 of the same group, 0",
+        ),
+        (
+            {"budget": 10, "groups": [0] * 4, "prefix": [2, 2, 2, 2], "layout": "padded"},
+            "prefix: is for micro-batches in rows, not for padded ones",
+        ),
+        ({"budget": 20, "parent": [-1, 0, 4, 0]}, "parent[2] = 4: must be -1, or below the number"),
+        ({"budget": 20, "parent": [-1, 0]}, "parent has 2 numbers: must have one for each of 4"),
+        (
+            {"budget": 20, "parent": [-1, 0, 3, 2]},
+            "parent[2] = 3: node 2 must not be above itself",
+        ),
+        ({"budget": 12, "parent": [-1, 0, 0, 0]}, "lengths[1] = 4: its sample, of 13 tokens, must"),
+        ({"budget": 10, "whole_groups": True}, "whole_groups = 1: must be 0 without groups or"),
         (
             {"budget": 16, "groups": [5] * 4, "micro_batches": 1, "world_size": 2},
             "groups[3] = 5: its samples must fit 1 micro-batches of budget = 16, which hold 16",
@@ -152,6 +179,41 @@ def test_lengths_are_named(lengths, message):
     with pytest.raises((TypeError, ValueError)) as caught:
         sab.plan_step(lengths, micro_batches=1)
     assert message in str(caught.value)
+
+
+def test_segments_lay_out_what_a_micro_batch_computes():
+    lengths, groups, prefix = [7, 9, 6, 4], [4, 4, 8, 8], [5, 5, 0, 0]
+    plan = sab.plan_step(lengths, budget=12, groups=groups, prefix=prefix, micro_batches=2)
+    shared, others = plan.segments(0)
+    assert plan.rank(0)[0].tolist() == [0, 1] and plan.cu_seqlens(0)[0].tolist() == [0, 5, 7, 11]
+    assert [each.tolist() for each in shared] == [
+        [-1, 0, 1],  # node
+        [0, 0, 1],  # sample
+        [-1, 0, 0],  # parent
+        [0, 5, 5],  # position
+        [0, 5, 7],  # offset
+        [5, 2, 4],  # length
+    ]
+    assert others.node.tolist() == [2, 3] and others.parent.tolist() == [-1, -1]
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.segments(0)[0].offset.tolist() == shared.offset.tolist()
+    with pytest.raises(ValueError, match="only plans with prefix or parent have them"):
+        sab.plan_step(lengths, budget=12).segments(0)
+
+
+def test_samples_of_a_forest_are_its_leaves():
+    parent, tokens = [2, 2, -1, 0, 0, -1], [3, 4, 10, 1, 2, 6]
+    plan = sab.plan_step(tokens, world_size=2, budget=20, parent=parent, micro_batches=1)
+    assert sorted(plan.indices.tolist()) == [1, 3, 4, 5]
+    assert plan.indices[plan.inverse].tolist() == [1, 3, 4, 5]
+    assert plan.costs.sum() == sum(tokens)
+    weights = plan.loss_weights("token", tokens=[9, 1, 9, 1, 2, 4])
+    assert weights.tolist() == [0, 1 / 8, 0, 1 / 8, 2 / 8, 4 / 8]
+    assert plan.loss_weights("group").tolist() == [0, 1 / 6, 0, 1 / 6, 1 / 6, 1 / 2]
+    assert plan.loss_weights("token")[3] == 14 / (14 + 14 + 15 + 6)
+    torch = pytest.importorskip("torch")
+    tensors = sab.plan_step(torch.tensor(tokens), budget=30, parent=torch.tensor(parent))
+    assert isinstance(tensors.segments(0)[0].node, torch.Tensor)
 
 
 def test_groups_may_be_texts():

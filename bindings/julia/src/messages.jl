@@ -13,6 +13,7 @@ const KEYWORDS = Dict(
     "capacities" => "capacity",
     "length_multiples" => "length_multiple",
     "limit" => "budget",
+    "parents" => "parent",
     "patience" => "tolerate + 1",
     "repeats" => "repeat",
     "text_unit" => "units",

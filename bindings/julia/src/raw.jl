@@ -641,6 +641,9 @@ mutable struct sab_step_plan_options <: Struct
     balance::Ptr{Ptr{sab_cost}}
     balance_count::Csize_t
     groups::Ptr{Int64}
+    prefix::Ptr{Int64}
+    parents::Ptr{Int64}
+    whole_groups::Int32
     order::sab_micro_batch_order
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
@@ -649,17 +652,30 @@ end
 
 struct sab_step_plan end
 
+struct sab_step_segment
+    node::Int64
+    sample::Int64
+    parent::Int64
+    position::Int64
+    offset::Int64
+    length::Int64
+end
+
+
 mutable struct sab_step_plan_view <: Struct
     struct_size::Csize_t
     world_size::UInt64
     micro_batches::UInt64
     least_micro_batches::UInt64
     samples::Csize_t
+    nodes::Csize_t
     columns::Csize_t
     indices::Ptr{Int64}
     offsets::Ptr{UInt64}
     inverse::Ptr{Int64}
     cu_seqlens::Ptr{Ptr{Int32}}
+    segments::Ptr{sab_step_segment}
+    segment_offsets::Ptr{UInt64}
     balance_count::Csize_t
     costs::Ptr{Float64}
     rank_imbalance::Ptr{Float64}

@@ -7,7 +7,9 @@ function golden_step_plan(lines)
         key, values = words[1], words[2:end]
         key == "sizes" && push!(sizes, numbers(values))
         key == "budget" && push!(budgets, length(values) == 1 ? SAB.Budget(parse(Float64, values[1])) : SAB.Budget(parse(Float64, values[1]); cost = :quadratic))
-        key == "groups" && (given[:groups] = parse.(Int64, values))
+        key in ("groups", "prefix") && (given[Symbol(key)] = parse.(Int64, values))
+        key == "parents" && (given[:parent] = parse.(Int64, values) .+ 1)
+        key == "whole_groups" && (given[:whole_groups] = true)
         key == "balance" && (given[:balance] = :quadratic)
         key in ("layout", "order") && (given[Symbol(key)] = Symbol(values[1]))
         key in ("world_size", "micro_batches", "multiple") && (given[Symbol(key)] = parse(Int, values[1]))
@@ -28,6 +30,9 @@ end
         @test [plan.micro_batches] == expected["plan"]
         @test parent(plan.indices) == expected["indices"]
         @test plan.offsets == expected["offsets"]
+        segments = [parse.(Int64, words[2:end]) for words in lines if words[1] == "segments"]
+        found = plan.segments === nothing ? [] : [[(collect(each) .- (1, 1, 1, 0, 0, 0))...] for part in plan.segments for each in part]
+        @test reduce(vcat, found; init = Int64[]) == reduce(vcat, segments; init = Int64[])
         cases += 1
     end
     @test cases > 10
@@ -53,6 +58,13 @@ end
     @test SAB.loss_weights(grouped, :token; tokens = [0, 1, 1, 2]) == [0, 0.25, 0.25, 0.5]
     @test_throws ArgumentError SAB.loss_weights(grouped, :token; tokens = [1])
     @test_throws ArgumentError SAB.plan_step(lengths; budget = 8, groups = [1])
+    shared = SAB.plan_step([7, 9, 6]; budget = 16, groups = [0, 0, 1], prefix = [5, 5, 0])
+    @test shared.segments[1] == [(node = 0, sample = 1, parent = 0, position = 0, offset = 0, length = 5),
+        (node = 1, sample = 1, parent = 1, position = 5, offset = 5, length = 2), (node = 2, sample = 2, parent = 1, position = 5, offset = 7, length = 4)]
+    @test shared.cu_seqlens == [[0, 5, 7, 11], [0, 6]] && plan.segments === nothing
+    forest = SAB.plan_step([7, 9, 6]; budget = 30, parent = [0, 1, 1])
+    @test parent(forest.indices) == [1, 2] && SAB.loss_weights(forest, :sample) == [0, 0.5, 0.5]
+    @test thrown(() -> SAB.plan_step([7, 9]; budget = 30, parent = [2, 1])).message == "parent[2] = 0: node 1 must not be above itself"
     @test thrown(() -> SAB.plan_step(lengths; budget = 6)).message == "sizes[1] = 7: must fit budget = 6 alone; 1 of 6 samples do not"
     @test thrown(() -> SAB.plan_step(lengths; budget = 8, balance = (count, length) -> error("mine"))) isa ErrorException
     both = SAB.plan_step((images = [1, 2, 3, 4], tokens = [10, 20, 30, 40]); world_size = 2, budget = (images = 6, tokens = 60))

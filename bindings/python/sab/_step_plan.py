@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import brief, indices_of, one_dimension, one_of, place_of, whole
+from sab._arguments import brief, flag, indices_of, one_dimension, one_of, place_of, whole
 from sab._batch import copied
 from sab._cost import BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
 from sab._display import one_line
@@ -17,7 +17,7 @@ from sab._messages import renamed
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes
 
-__all__ = ["StepPlan", "plan_step"]
+__all__ = ["Segments", "StepPlan", "plan_step"]
 
 _ORDERS = {
     "ascending": lib.SAB_MICRO_BATCHES_ASCENDING,
@@ -30,6 +30,28 @@ _WEIGHTINGS = {
     "token": lib.SAB_LOSS_BY_TOKEN,
     "group": lib.SAB_LOSS_BY_GROUP,
 }
+
+
+class Segments(NamedTuple):
+    """The tokens that a micro-batch computes once, of samples that share some: one number for each
+    segment, int64, in the order of the tokens. A segment attends to itself and to the segments
+    above it: its parent, the parent of that one, and so on.
+    """
+
+    node: Any
+    """The node of the forest. With ``prefix`` the sample whose own tokens these are; -1 for the
+    prefix of a group."""
+    sample: Any
+    """The first sample of the micro-batch that has these tokens, from ``position`` on."""
+    parent: Any
+    """The segment before this one in its samples, which is an earlier one of the micro-batch; -1 at
+    the beginning of the samples."""
+    position: Any
+    """Position of the first token in its samples, from 0."""
+    offset: Any
+    """Where the first token is in the micro-batch, from 0."""
+    length: Any
+    """Number of tokens; may be 0."""
 
 
 class StepPlan:
@@ -46,7 +68,7 @@ class StepPlan:
         offsets: int64, one more than there are micro-batches: micro-batch m of rank r is number
             ``k = r * micro_batches + m``, and has ``indices[offsets[k]:offsets[k + 1]]``.
         inverse: int64, the position of each sample in ``indices``: ``results[plan.inverse]``
-            restores the order of results.
+            restores the order of results. With ``parent`` in the order of the leaves.
         costs: float64 of shape (world_size, micro_batches): the cost of each micro-batch; of
             several balanced costs, a list of such arrays. Always of numpy.
         rank_imbalance: cost of the costliest rank, to the mean of the ranks; a list of several
@@ -82,12 +104,20 @@ class StepPlan:
         made.world_size, made.micro_batches = view.world_size, view.micro_batches
         made.least_micro_batches = view.least_micro_batches
         parts = view.world_size * view.micro_batches
-        made._edges = copied(view.offsets, parts + 1, np.int64)
+        made._nodes = view.nodes
+        made._edges = made._row_edges = copied(view.offsets, parts + 1, np.int64)
+        made._segments = None
+        if view.segments:
+            made._row_edges = copied(view.segment_offsets, parts + 1, np.int64)
+            fields = len(Segments._fields)
+            numbers = copied(view.segments, int(made._row_edges[-1]) * fields, np.int64)
+            columns = np.ascontiguousarray(numbers.reshape(-1, fields).T)
+            made._segments = Segments(*(_placed(column, device) for column in columns))
         made.indices = _placed(copied(view.indices, view.samples, np.int64), device)
         made.offsets = _placed(made._edges, device)
         made.inverse = _placed(copied(view.inverse, view.samples, np.int64), device)
         made._cu_seqlens = [
-            _placed(copied(view.cu_seqlens[j], view.samples + parts, np.int32), device)
+            _placed(copied(view.cu_seqlens[j], int(made._row_edges[-1]) + parts, np.int32), device)
             for j in range(view.columns if view.cu_seqlens else 0)
         ]
         kinds = view.balance_count
@@ -101,8 +131,11 @@ class StepPlan:
 
     _handle: CData
     _made_from: tuple[Mapping[str, Any], dict[str, Any], Any]  # the arguments of remake()
+    _nodes: int
     _edges: npt.NDArray[np.int64]
+    _row_edges: npt.NDArray[np.int64]  # of the segments, if there are some; else of the samples
     _cu_seqlens: list[Any]
+    _segments: Segments | None
 
     def _numbers_of(self, rank: int) -> range:
         place = place_of("rank", rank, self.world_size, f"there are {self.world_size} ranks")
@@ -115,7 +148,8 @@ class StepPlan:
 
     def cu_seqlens(self, rank: int) -> list[Any]:
         """The cumulative lengths of each micro-batch of a rank, int32, as kernels for attention of
-        variable length take them. With several columns a dictionary for each micro-batch.
+        variable length take them. With several columns a dictionary for each micro-batch. Of
+        samples that share tokens, those of the segments.
 
         Raises:
             ValueError: the layout is padded, or sizes are not whole numbers with sums below 2**31.
@@ -124,12 +158,31 @@ class StepPlan:
             raise ValueError(
                 "cu_seqlens: only rows of whole numbers whose sum is below 2**31 have them"
             )
-        edges = self._edges
+        edges = self._row_edges
         found: list[Any] = []
         for k in self._numbers_of(rank):
             each = [array[edges[k] + k : edges[k + 1] + k + 1] for array in self._cu_seqlens]
             found.append(each[0] if len(each) == 1 else dict(zip(self._made_from[0], each)))
         return found
+
+    def segments(self, rank: int) -> list[Segments]:
+        """What each micro-batch of a rank computes once, of samples that share tokens.
+
+        Raises:
+            ValueError: the plan was made without ``prefix`` and ``parent``.
+
+        >>> import sab
+        >>> grid = sab.plan_step([7, 9, 6], budget=16, groups=[0, 0, 1], prefix=[5, 5, 2])
+        >>> [(each.node.tolist(), each.length.tolist()) for each in grid.segments(0)]
+        [([-1, 0, 1], [5, 2, 4]), ([-1, 2], [2, 4])]
+        """
+        if self._segments is None:
+            raise ValueError("segments: only plans with prefix or parent have them")
+        edges, numbers = self._row_edges, self._segments
+        return [
+            Segments(*(each[edges[k] : edges[k + 1]] for each in numbers))
+            for k in self._numbers_of(rank)
+        ]
 
     def loss_weights(
         self,
@@ -138,7 +191,7 @@ class StepPlan:
         tokens: npt.ArrayLike | None = None,
     ) -> Any:
         """The weight of each sample in the loss of the step, float64, in the order of the lengths.
-        Their sum is 1.
+        Their sum is 1. With ``parent``, nodes that are not leaves have 0.
 
         The loss of a sample is the mean over its tokens. The sum of weight * loss over all samples
         is the mean over the step, however they are divided. A framework that averages gradients
@@ -154,16 +207,17 @@ class StepPlan:
         >>> sab.plan_step([1, 2, 5], budget=8).loss_weights("token").tolist()
         [0.125, 0.25, 0.625]
         """
-        samples = len(self.indices)
         counted: Any = ffi.NULL
         if tokens is not None:
             given = one_dimension("tokens", tokens, np.float64)
-            if given.size != samples:
+            if given.size != self._nodes:
+                what = "samples" if self._made_from[1]["parent"] is None else "nodes"
                 raise ValueError(
-                    f"tokens has {given.size} numbers: must have one for each of {samples} samples"
+                    f"tokens has {given.size} numbers: must have one for each of "
+                    f"{self._nodes} {what}"
                 )
             counted = ffi.cast("double *", given.ctypes.data)
-        weights = np.empty(samples, np.float64)
+        weights = np.empty(self._nodes, np.float64)
         check(
             lib.sab_step_plan_get_loss_weights(
                 self._handle,
@@ -234,6 +288,9 @@ def plan_step(
     layout: Literal["row", "padded"] = "row",
     balance: BalanceLike | None = None,
     groups: npt.ArrayLike | Sequence[str] | None = None,
+    prefix: npt.ArrayLike | None = None,
+    parent: npt.ArrayLike | None = None,
+    whole_groups: bool = False,
     order: Literal["ascending", "descending", "bell"] = "descending",
     progress: bool | Progress | None = None,
 ) -> StepPlan:
@@ -243,7 +300,8 @@ def plan_step(
     No micro-batch exceeds a budget. All ranks have the same number of micro-batches. Ranks cost
     nearly the same in sum and in each micro-step, the micro-batch that all ranks run at the same
     time. A micro-batch is empty only if there are fewer samples than micro-batches; with
-    ``groups``, only if its rank has fewer. The plan is a function of the arguments alone: ranks
+    ``groups``, only if its rank has fewer. With ``prefix`` or ``parent`` it may be empty where
+    another division would compute more tokens. The plan is a function of the arguments alone: ranks
     that have all lengths need not communicate.
 
     Args:
@@ -261,7 +319,15 @@ def plan_step(
         balance: the cost that is evened out, or several. Default: the cost of the first budget.
         groups: an id for each sample; samples with the same id are of the same rank, such as the
             responses to one prompt. Any whole numbers, or texts, which are numbered from 0 in the
-            order in which they first occur.
+            order in which they first occur. With ``prefix`` a group may be on several ranks.
+        prefix: for each sample the number of leading tokens that it shares with its group, such as
+            those of the prompt; equal within a group. A micro-batch computes them once:
+            :meth:`StepPlan.segments` says where they are. Lengths are those of whole samples.
+        parent: for each node of a forest the index of its parent, or -1; ``lengths`` are then the
+            tokens of the nodes. The samples are the leaves, and the index of a sample is that of
+            its leaf. In place of ``groups`` and ``prefix``.
+        whole_groups: with ``prefix`` or ``parent``, the samples of a group or tree are of the same
+            rank. Without ``prefix`` groups always are.
         order: of the micro-batches of a rank by cost: ``"descending"``, ``"ascending"``, or
             ``"bell"`` with the costliest in the middle.
         progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
@@ -296,6 +362,9 @@ def plan_step(
         "layout": layout,
         "balance": balance,
         "groups": None if groups is None else _ids_of(groups),
+        "prefix": None if prefix is None else indices_of("prefix", prefix).copy(),
+        "parent": None if parent is None else indices_of("parent", parent).copy(),
+        "whole_groups": whole_groups,
         "order": order,
     }
     return _planned(source, options, _device_of(lengths), progress)
@@ -325,13 +394,19 @@ def _planned(
     options.padded = one_of("layout", given["layout"], _LAYOUTS)
     set_balance(options, given["balance"], calls, source.columns)
     options.order = one_of("order", given["order"], _ORDERS)
-    ids = given["groups"]
-    if ids is not None:
-        if ids.size != len(source):
+    options.whole_groups = flag("whole_groups", given["whole_groups"])
+    calls.names["parents"] = "parent"
+    for name, field in (("groups", "groups"), ("prefix", "prefix"), ("parent", "parents")):
+        numbers = given[name]
+        if numbers is None:
+            continue
+        if numbers.size != len(source):
             raise ValueError(
-                f"groups has {ids.size} ids: must have one for each of {len(source)} samples"
+                f"{name} has {numbers.size} {'ids' if name == 'groups' else 'numbers'}: "
+                f"must have one for each of {len(source)} "
+                f"{'nodes' if name == 'parent' else 'samples'}"
             )
-        options.groups = ffi.cast("int64_t *", ids.ctypes.data)
+        setattr(options, field, ffi.cast("int64_t *", numbers.ctypes.data))
     handle = ffi.new("sab_step_plan **")
     check(lib.sab_step_plan_new(source._handle, options, handle), calls)
     plan = ffi.gc(handle[0], lib.sab_step_plan_free)

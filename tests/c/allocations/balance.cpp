@@ -119,30 +119,35 @@ SCENARIO(context_plan, Threads::none) {
 }
 
 SCENARIO(step_plan, Threads::none) {
-    std::vector<int64_t> groups;
-    for (std::size_t i = 0; i < lengths().size(); ++i)
+    std::vector<int64_t> groups, prefix, parents;
+    for (std::size_t i = 0; i < lengths().size(); ++i) {
         groups.push_back(static_cast<int64_t>(i / 3));
+        prefix.push_back(1);
+        parents.push_back(static_cast<int64_t>(i) / 3 - 1);
+    }
     const uint32_t square = 2;
     const sab_cost_term term{1, 1, 1, &square, {}};
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(&term, 1, &cost));
     const sab_budget budgets[] = {{nullptr, 110}, {cost, 12000}};
     sab_sizes *const sizes = sizes_of(run, lengths());
-    // One budget, two, groups, padded, and padded groups.
-    for (int kind = 0; kind < 5; ++kind) {
+    // One budget, two, groups, padded, padded groups, groups with a prefix, and trees.
+    for (int kind = 0; kind < 7; ++kind) {
         sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
         options.world_size = 3;
         options.budgets = budgets;
         options.budget_count = kind == 1 ? 2 : 1;
-        if (kind == 2 || kind == 4) options.groups = groups.data();
-        if (kind >= 3) options.padded = 1;
+        if (kind == 2 || kind == 4 || kind == 5) options.groups = groups.data();
+        if (kind == 3 || kind == 4) options.padded = 1;
+        if (kind == 5) options.prefix = prefix.data();
+        if (kind == 6) options.parents = parents.data();
         sab_step_plan *plan = nullptr;
         CALL_INTO(plan, sab_step_plan_new(sizes, &options, &plan));
         sab_step_plan_view view = SAB_STEP_PLAN_VIEW_INIT;
         CALL_INTO(view, sab_step_plan_get_view(plan, &view));
         run.note(view.indices, view.samples * sizeof *view.indices);
         run.note(view.offsets, (3 * view.micro_batches + 1) * sizeof *view.offsets);
-        std::vector<double> weights(view.samples);
+        std::vector<double> weights(view.nodes);
         CALL_INTO(weights,
                   sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_GROUP, nullptr, weights.data()));
         run.note(weights.data(), weights.size() * sizeof weights[0]);

@@ -59,6 +59,8 @@ options! {
 /// ```
 pub struct StepPlanOptions<'f>: sab_step_plan_options {
     groups: Option<Vec<i64>>,
+    prefix: Option<Vec<i64>>,
+    parents: Option<Vec<i64>>,
     budgets: Vec<Budget<'f>>,
     balance: Vec<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
@@ -79,6 +81,9 @@ impl<'f> StepPlanOptions<'f> {
         layout(layout: Layout) => padded = i32::from(layout == Layout::Padded);
         /// Of the micro-batches of a rank, by cost; [`MicroBatchOrder::Descending`].
         order(order: MicroBatchOrder) => order = order.raw();
+        /// With [`prefix`](Self::prefix) or [`parents`](Self::parents), the samples of a group or
+        /// tree are of the same rank; false.
+        whole_groups(whole: bool) => whole_groups = i32::from(whole);
     }
 
     budget_setters! {
@@ -93,13 +98,50 @@ impl<'f> StepPlanOptions<'f> {
         self
     }
 
-    /// An id for each sample; samples with the same id are of the same rank.
+    /// An id for each sample; samples with the same id are of the same rank, but with
+    /// [`prefix`](Self::prefix) only if [`whole_groups`](Self::whole_groups) is set.
     pub fn groups(mut self, ids: impl Into<Vec<i64>>) -> Self {
         self.groups = Some(ids.into());
         self
     }
 
+    /// For each sample the number of leading tokens that it shares with its group; equal within a
+    /// group. A micro-batch computes them once. Needs [`groups`](Self::groups).
+    pub fn prefix(mut self, tokens: impl Into<Vec<i64>>) -> Self {
+        self.prefix = Some(tokens.into());
+        self
+    }
+
+    /// For each node of a forest the index of its parent, or -1; the sizes are then the tokens of
+    /// the nodes. The samples are the leaves, and the index of a sample is that of its leaf. In
+    /// place of [`groups`](Self::groups) and [`prefix`](Self::prefix).
+    pub fn parents(mut self, parents: impl Into<Vec<i64>>) -> Self {
+        self.parents = Some(parents.into());
+        self
+    }
+
     progress_setter!('f);
+}
+
+/// Tokens that a micro-batch computes once, of samples that share some. They attend to themselves
+/// and to the segments above them: the parent, the parent of that one, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Segment {
+    /// The node of the forest. With [`prefix`](StepPlanOptions::prefix) the sample whose own tokens
+    /// these are; `None` for the prefix of a group.
+    pub node: Option<usize>,
+    /// The first sample of the micro-batch that has these tokens, from `position` on.
+    pub sample: usize,
+    /// The segment before this one in its samples, counted from the first of the micro-batch; `None`
+    /// at the beginning of the samples.
+    pub parent: Option<usize>,
+    /// Position of the first token in its samples.
+    pub position: usize,
+    /// Where the first token is in the micro-batch.
+    pub offset: usize,
+    /// Number of tokens; may be 0.
+    pub length: usize,
 }
 
 /// The samples of one step, divided among ranks and micro-batches, when their sizes are known only
@@ -180,18 +222,26 @@ impl StepPlan {
     }
 
     /// The position of each sample in [`indices`](Self::indices), which restores the order of
-    /// results.
+    /// results; with parents in the order of the leaves.
     #[must_use]
     pub fn inverse(&self) -> &[i64] {
         self.handle.arrays().inverse
     }
 
     /// The cumulative lengths of all micro-batches in a column: those of micro-batch k begin with 0
-    /// at `offsets[k] + k`, and are one more than its samples. `None` in the padded layout, when
+    /// at `offsets[k] + k`, and are one more than its samples; with shared tokens those of its
+    /// [`segments`](Self::segments), one behind the other. `None` in the padded layout, when
     /// sizes are not whole numbers with sums below 2^31, and for a column that is not there.
     #[must_use]
     pub fn cu_seqlens(&self, column: usize) -> Option<&[i32]> {
         self.handle.cu_seqlens(column)
+    }
+
+    /// What each micro-batch of a rank computes once, in the order of the tokens, each behind its
+    /// parent. `None` without shared tokens, and for a rank that is not there.
+    #[must_use]
+    pub fn segments(&self, rank: u64) -> Option<Vec<Vec<Segment>>> {
+        self.handle.segments(rank)
     }
 
     /// The cost of each micro-batch: by the first balanced cost of all, then by the second, and so
@@ -221,7 +271,7 @@ impl StepPlan {
     }
 
     /// The weight of each sample in the loss of the step, with a sum of 1. The loss of a sample is
-    /// the mean over its tokens.
+    /// the mean over its tokens. With parents one for each node, 0 for those that are not leaves.
     ///
     /// `tokens` has those of each sample that count in the loss, such as the tokens of a response;
     /// by default all. A framework that averages gradients over ranks needs `world_size` times this
@@ -230,7 +280,7 @@ impl StepPlan {
     /// # Errors
     ///
     /// [`Error::Argument`] for tokens that are negative, not finite, or sum to 0, and unless there
-    /// is one number for each sample.
+    /// is one number for each sample, or with parents for each node.
     pub fn loss_weights(
         &self,
         weighting: LossWeighting,

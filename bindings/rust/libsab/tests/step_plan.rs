@@ -41,6 +41,9 @@ impl Case {
             "order" if rest == ["bell"] => options.order(MicroBatchOrder::Bell),
             "order" => options.order(MicroBatchOrder::Ascending),
             "balance" => options.balance(Cost::quadratic()),
+            "prefix" => options.prefix(numbers::<i64>(rest)),
+            "parents" => options.parents(numbers::<i64>(rest)),
+            "whole_groups" => options.whole_groups(true),
             _ => options,
         };
         match words[0] {
@@ -51,7 +54,7 @@ impl Case {
                 let is_square = rest.len() > 1;
                 self.budgets.push(if is_square { budget.cost(Cost::quadratic()) } else { budget });
             }
-            "plan" | "indices" | "offsets" => self.expected.push(numbers(rest)),
+            "plan" | "indices" | "offsets" | "segments" => self.expected.push(numbers(rest)),
             _ => {}
         }
     }
@@ -70,6 +73,16 @@ impl Case {
         assert_eq!(plan.indices(), expected[1], "{name}");
         let offsets: Vec<_> = plan.offsets().iter().map(|&offset| offset as i64).collect();
         assert_eq!(offsets, expected[2], "{name}");
+        let index = |number: Option<usize>| number.map_or(-1, |each| each as i64);
+        let segments: Vec<i64> = (0..plan.world_size())
+            .flat_map(|rank| plan.segments(rank).unwrap_or_default().concat())
+            .flat_map(|each| {
+                let places = [each.position, each.offset, each.length].map(|place| place as i64);
+                let nodes = [index(each.node), each.sample as i64, index(each.parent)];
+                [nodes, places].concat()
+            })
+            .collect();
+        assert_eq!(segments, expected.get(3).cloned().unwrap_or_default(), "{name}");
     }
 }
 
@@ -132,6 +145,28 @@ fn loss_weights_sum_to_one() {
 }
 
 #[test]
+fn shared_tokens_have_segments() {
+    let sizes = Sizes::copied(&[7u32, 9, 6]).unwrap();
+    let options =
+        StepPlanOptions::new().world_size(1).budget(16.0).groups([0, 0, 1]).prefix([5, 5, 0]);
+    let plan = StepPlan::new(&sizes, &options).unwrap();
+    let lengths: Vec<Vec<_>> = plan
+        .segments(0)
+        .unwrap()
+        .iter()
+        .map(|each| each.iter().map(|each| each.length).collect())
+        .collect();
+    assert_eq!(lengths, [vec![5, 2, 4], vec![6]]);
+    assert_eq!(plan.cu_seqlens(0).unwrap(), [0, 5, 7, 11, 0, 6]);
+    assert!(plan.segments(1).is_none());
+    let without = StepPlan::new(&sizes, &StepPlanOptions::new().budget(16.0)).unwrap();
+    assert!(without.segments(0).is_none());
+    let forest = StepPlan::new(&sizes, &StepPlanOptions::new().budget(30.0).parents([-1, 0, 0]));
+    let weights = forest.unwrap().loss_weights(LossWeighting::Sample, None).unwrap();
+    assert_eq!(weights, [0.0, 0.5, 0.5]);
+}
+
+#[test]
 fn bad_input_is_refused() {
     let sizes = Sizes::copied(&[9u32, 4]).unwrap();
     let options = StepPlanOptions::new;
@@ -141,6 +176,8 @@ fn bad_input_is_refused() {
     assert_refused!(plan(options().budget(0.0)), Argument, "budget = 0");
     assert_refused!(plan(options().budget(9.0).groups([1])), Argument, "groups.len() = 1");
     assert_refused!(plan(options().budget(9.0).micro_batches(1)), Argument, "must be at least 2");
+    assert_refused!(plan(options().budget(9.0).prefix([1])), Argument, "prefix.len() = 1");
+    assert_refused!(plan(options().budget(9.0).prefix([1, 1])), Argument, "groups must be given");
     let negative = Cost::from_fn(|_, _| -1.0);
     assert_refused!(plan(options().budget(9.0).balance(negative)), Argument, "not negative");
     let stopped = plan(options().budget(9.0).progress(|_, _| ControlFlow::Break(())));

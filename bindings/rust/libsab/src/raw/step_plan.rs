@@ -1,7 +1,7 @@
 //! Calls of `balance.h` on step plans.
 
 use super::*;
-use crate::step_plan::{LossWeighting, StepPlanOptions};
+use crate::step_plan::{LossWeighting, Segment, StepPlanOptions};
 
 /// Owns a `sab_step_plan`.
 pub(crate) struct StepPlanHandle(Owned<sys::sab_step_plan>);
@@ -20,6 +20,16 @@ pub(crate) struct StepPlanArrays<'a> {
     pub(crate) micro_step_imbalance: Vec<f64>,
 }
 
+/// A pointer to as many numbers as there are sizes; NULL without numbers.
+fn as_many(name: &str, numbers: &Option<Vec<i64>>, count: usize) -> Result<*const i64, Error> {
+    let Some(numbers) = numbers else { return Ok(null()) };
+    if numbers.len() == count {
+        return Ok(numbers.as_ptr());
+    }
+    let rule = format!("must be the number of samples, {count}");
+    Err(Error::refused(name, numbers.len(), rule))
+}
+
 impl StepPlanHandle {
     pub(crate) fn new(
         sizes: &SizesHandle<'_>,
@@ -29,19 +39,12 @@ impl StepPlanHandle {
         let mut raw = *options.raw;
         (raw.budgets, raw.budget_count) = call.budgets(&options.budgets)?;
         (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
-        if let Some(groups) = &options.groups {
-            let (given, count) = (groups.len(), sizes.count());
-            if given != count {
-                return Err(Error::refused(
-                    "groups.len()",
-                    given,
-                    format!("must be the number of samples, {count}"),
-                ));
-            }
-            raw.groups = groups.as_ptr();
-        }
+        let count = sizes.count();
+        raw.groups = as_many("groups.len()", &options.groups, count)?;
+        raw.prefix = as_many("prefix.len()", &options.prefix, count)?;
+        raw.parents = as_many("parents.len()", &options.parents, count)?;
         (raw.progress, raw.progress_ctx) = call.progress();
-        // SAFETY: a live handle, a struct whose size is set, as many groups as samples; arrays and
+        // SAFETY: a live handle, a struct whose size is set, as many numbers as sizes in each array; arrays and
         // closures outlive the call, the only time they are used.
         let (status, handle) =
             construct(|plan| unsafe { sys::sab_step_plan_new(sizes.pointer(), &raw, plan) })?;
@@ -79,9 +82,40 @@ impl StepPlanHandle {
         if view.cu_seqlens.is_null() || column >= view.columns {
             return None;
         }
-        let count = view.samples + (view.world_size * view.micro_batches) as usize;
+        let parts = (view.world_size * view.micro_batches) as usize;
+        let offsets = if view.segments.is_null() { view.offsets } else { view.segment_offsets };
+        // SAFETY: one more than there are micro-batches, which live as long as the handle.
+        let count = unsafe { slice(offsets, parts + 1) }[parts] as usize + parts;
         // SAFETY: an array for each column, of this length, which lives as long as the handle.
         Some(unsafe { slice(*view.cu_seqlens.add(column), count) })
+    }
+
+    pub(crate) fn segments(&self, rank: u64) -> Option<Vec<Vec<Segment>>> {
+        let view = self.view();
+        if view.segments.is_null() || rank >= view.world_size {
+            return None;
+        }
+        let (parts, count) = (view.world_size * view.micro_batches, view.micro_batches as usize);
+        // SAFETY: arrays of these lengths, which live unchanged as long as the handle.
+        let (offsets, segments) = unsafe {
+            let offsets = slice(view.segment_offsets, parts as usize + 1);
+            (offsets, slice(view.segments, offsets[parts as usize] as usize))
+        };
+        let index = |number: i64| usize::try_from(number).ok();
+        let first = rank as usize * count;
+        let of_part = |ends: &[u64]| {
+            let own = &segments[ends[0] as usize..ends[1] as usize];
+            let shown = own.iter().map(|each| Segment {
+                node: index(each.node),
+                sample: each.sample as usize,
+                parent: index(each.parent),
+                position: each.position as usize,
+                offset: each.offset as usize,
+                length: each.length as usize,
+            });
+            shown.collect()
+        };
+        Some(offsets[first..=first + count].windows(2).map(of_part).collect())
     }
 
     pub(crate) fn loss_weights(
@@ -89,17 +123,17 @@ impl StepPlanHandle {
         weighting: LossWeighting,
         tokens: Option<&[f64]>,
     ) -> Result<Vec<f64>, Error> {
-        let samples = self.view().samples;
-        if let Some(given) = tokens.map(<[f64]>::len).filter(|&given| given != samples) {
+        let nodes = self.view().nodes;
+        if let Some(given) = tokens.map(<[f64]>::len).filter(|&given| given != nodes) {
             return Err(Error::refused(
                 "tokens.len()",
                 given,
-                format!("must be the number of samples, {samples}"),
+                format!("must be the number of samples, {nodes}"),
             ));
         }
-        let mut weights = vec![0.0; samples];
+        let mut weights = vec![0.0; nodes];
         let counted = tokens.map_or(null(), <[f64]>::as_ptr);
-        // SAFETY: a live handle, as many tokens as samples or NULL, and room for as many weights.
+        // SAFETY: a live handle, as many tokens as sizes or NULL, and room for as many weights.
         check(unsafe {
             sys::sab_step_plan_get_loss_weights(
                 self.0.pointer(),

@@ -206,6 +206,9 @@ typedef struct sab_plan_report {
  uint64_t repeated;
  uint64_t batches;
  uint64_t steps;
+ uint64_t least_step_samples;
+ uint64_t most_step_samples;
+ double step_samples_deviation;
  uint64_t lower_bound;
  uint64_t shapes;
  double total;
@@ -597,6 +600,9 @@ typedef struct sab_balanced_report {
  uint64_t skipped;
  uint64_t dropped;
  uint64_t steps;
+ uint64_t least_step_samples;
+ uint64_t most_step_samples;
+ double step_samples_deviation;
  size_t columns;
  const double *totals;
  double fill;

@@ -6,6 +6,7 @@
 #include "pack/packed_sequence.h"
 #include "pack/row_mixing.h"
 #include "sampler/capabilities.h"
+#include "sampler/report.h"
 
 namespace sab {
 namespace {
@@ -68,14 +69,14 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     sab_sampler::BalanceArrays arrays;
     report.columns = cursor.sequence().columns();
     report.balance_count = is_packed ? 1 : balanced->epoch_samples().balances;
-    uint64_t seen = 0;
+    SamplesOfSteps step_samples;
     PerBudget weights{};
     EpochBatch placed;
     for (uint64_t position = first; position < end; position += of_step, ++report.steps) {
         if (report.steps % 16 == 0) progress.report(position - first, end - first);
         cursor.fill(position, 0, placed);
         const StepTotals totals = cursor.step_of(placed);
-        seen += totals.samples;
+        step_samples.add(totals.samples);
         for (std::size_t j = 0; j < report.columns; ++j) arrays.totals[j] += totals.total[j];
         if (is_packed) {
             const uint64_t here = std::min(of_step, end - position);
@@ -93,6 +94,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
             add_step(balanced->part_costs(report.steps, k), of_step, k, arrays);
     }
     progress.report(end - first, end - first);
+    step_samples.write_to(report);
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     for (std::size_t k = 0; k < report.balance_count; ++k) {
         arrays.rank_imbalance[k] /= steps;
@@ -122,7 +124,8 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
         all = balanced->epoch_samples().kept;
     }
     // what came before is not known
-    if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
+    if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0)
+        report.dropped = all - step_samples.sum();
     if (is_packed || !balanced->epoch_samples().padded) arrays.padded_totals = arrays.totals;
     handle.balance = arrays;
     report.totals = handle.balance.totals.data();

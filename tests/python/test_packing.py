@@ -359,6 +359,9 @@ def test_the_report_is_what_walking_all_ranks_finds(world_size):
     costs = costs_of_steps(sizes, world_size, last_step="drop")
     imbalance = costs.max(axis=1) / costs.mean(axis=1)
     assert report.steps == len(sampler) == len(costs)
+    of_steps = [sampler.step(position).samples for position in range(len(sampler))]
+    assert (report.least_step_samples, report.most_step_samples) == (min(of_steps), max(of_steps))
+    assert report.step_samples_deviation == pytest.approx(np.std(of_steps))
     assert report.rank_imbalance == pytest.approx(imbalance.mean())
     assert report.largest_rank_imbalance == pytest.approx(imbalance.max())
     assert report.micro_batch_imbalance == pytest.approx(report.rank_imbalance)

@@ -62,14 +62,18 @@ def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches
                 np.diff(batch.cu_seqlens) == SIZES[batch.indices]
             ).all() and batch.padded_total == batch.total
             costs[batch.step, rank] += (SIZES[batch.indices] ** 2.0).sum()
+    of_steps = []
     for step in range(len(costs)):
         parts = [batch for batches in ranks for batch in batches if batch.step == step]
+        of_steps.append(sum(batch.count for batch in parts))
         whole = sab.Step(
             micro_batches, sum(batch.count for batch in parts), sum(batch.total for batch in parts)
         )
         assert {sampler.step(step * micro_batches) for sampler in samplers} == {whole}
     report = balanced(world_size=world_size, micro_batches=micro_batches).report()
     assert f"{report.rank_imbalance:.4f}" in str(report)
+    assert (report.least_step_samples, report.most_step_samples) == (min(of_steps), max(of_steps))
+    assert report.step_samples_deviation == pytest.approx(np.std(of_steps))
     assert (
         report.steps == len(costs)
         and report.time == pytest.approx(costs.max(1).sum())

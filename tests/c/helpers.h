@@ -139,9 +139,8 @@ static inline void add_step_samples(struct step_samples *sums, uint64_t samples)
 }
 
 /* Of a report of a plan, a balanced or a packed sampler. */
-#define HAS_STEP_SAMPLES(report, sums)                                                    \
-    ((report).least_step_samples == (sums)->least &&                                      \
-     (report).most_step_samples == (sums)->most &&                                        \
+#define HAS_STEP_SAMPLES(report, sums)                                                             \
+    ((report).least_step_samples == (sums)->least && (report).most_step_samples == (sums)->most && \
      is_deviation((report).step_samples_deviation, sums))
 
 static inline int is_deviation(double deviation, const struct step_samples *sums) {

@@ -328,8 +328,7 @@ static uint64_t take_over(const struct trial *trial, struct job *job, struct job
     const uint64_t end = below(count_of(&before) + 1) / before.micro_batches * before.micro_batches;
     sab_batch batch = SAB_BATCH_INIT;
     for (uint64_t rank = 0; rank < before.world_size; ++rank)
-        for (uint64_t i = 0; i < end; ++i)
-            EXPECT_OK(sab_next_batch(before.samplers[rank], &batch));
+        for (uint64_t i = 0; i < end; ++i) EXPECT_OK(sab_next_batch(before.samplers[rank], &batch));
     const struct state state = state_of_all(&before);
     for (uint64_t rank = 0; rank < job->world_size; ++rank) {
         EXPECT_OK(restore_state(job->samplers[rank], &state));

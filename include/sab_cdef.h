@@ -219,6 +219,9 @@ typedef struct sab_plan_report {
  uint64_t batches;
  uint64_t empty_batches;
  uint64_t steps;
+ uint64_t least_step_samples;
+ uint64_t most_step_samples;
+ double step_samples_deviation;
  uint64_t lower_bound;
  uint64_t shapes;
  double total;
@@ -637,6 +640,9 @@ typedef struct sab_balanced_report {
  uint64_t skipped;
  uint64_t dropped;
  uint64_t steps;
+ uint64_t least_step_samples;
+ uint64_t most_step_samples;
+ double step_samples_deviation;
  size_t columns;
  const double *totals;
  double fill;

@@ -17,6 +17,7 @@ from bench.peers import Work
 from bench.peers.static import Static
 from bench.peers.transformers_group import GroupByLength
 from bench.peers.transformers_rebalance import BatchRebalance
+from bench.peers.trl_ import Trl
 from bench.questions import Settings
 from bench.report import Answer, Cell, Column, Table
 from bench.tasks import Indices, Model, Task, loss_of, tasks
@@ -35,7 +36,8 @@ order. The difference is that of the held-out loss to that of static batches of 
 its standard error, both as a share of the loss of static batches. The goal is at most 0.5 % for \
 random steps and 1 % for weighted batches, and two standard errors. Seconds are those of a \
 processor, with the time to make batches; the last column is the time until the mean held-out loss \
-is at most 0.5 % above the last one of static batches."""
+is at most 0.5 % above the last one of static batches. Packed rows hold as many samples as a \
+static batch, and are weighted. Those of trl are the same in all epochs, in another order."""
 COLUMNS = [
     Column("steps", "{:,}"),
     Column("held-out loss", "{:.4f}", "least"),
@@ -127,8 +129,48 @@ def random_steps(parts: int) -> Any:
     return make
 
 
-def packed(sizes: npt.NDArray[np.int64], task: Task, seed: int) -> list[Any]:
-    return [sab.PackedSampler(sizes, int(1.01 * task.step * float(sizes.mean())), seed=seed)]
+def row_of(task: Task, sizes: npt.NDArray[np.int64]) -> int:
+    """The capacity of a row."""
+    return int(1.01 * task.step * float(sizes.mean()))
+
+
+def packed(**options: Any) -> Any:
+    def make(sizes: npt.NDArray[np.int64], task: Task, seed: int) -> list[Any]:
+        return [sab.PackedSampler(sizes, row_of(task, sizes), seed=seed, **options)]
+
+    return make
+
+
+def trl(sizes: npt.NDArray[np.int64], capacity: int, _: int) -> Sequence[Indices]:
+    return Trl(Work(sizes, 0)).pack(capacity, 0)
+
+
+def first_fit(sizes: npt.NDArray[np.int64], capacity: int, seed: int) -> Sequence[Indices]:
+    """Shuffled samples, each in the first row that has room."""
+    rows: list[list[int]] = []
+    room = np.full(len(sizes), capacity)
+    for index in np.random.default_rng(seed).permutation(len(sizes)).tolist():
+        row = int(np.argmax(room >= sizes[index]))
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(index)
+        room[row] -= sizes[index]
+    return rows
+
+
+def of_rows(
+    pack: Callable[[npt.NDArray[np.int64], int, int], Sequence[Indices]],
+) -> Callable[[Task, int], Iterator[Epoch]]:
+    def epochs(task: Task, seed: int) -> Iterator[Epoch]:
+        sizes = task.sizes[task.held :]
+        for number in range(task.epochs):
+            rows = pack(sizes, row_of(task, sizes), seed + 1000 * number)
+            counted = [sizes[row].sum() if task.labels is None else len(row) for row in rows]
+            order = np.random.default_rng(seed + 1000 * number).permutation(len(rows))
+            mean = float(np.mean(counted))
+            yield [[Batch(np.asarray(rows[i]) + task.held, counted[i] / mean, True)] for i in order]
+
+    return epochs
 
 
 METHODS: dict[str, Callable[[Task, int], Iterator[Epoch]]] = {
@@ -145,7 +187,10 @@ METHODS: dict[str, Callable[[Task, int], Iterator[Epoch]]] = {
     ),
     "libsab, random steps of 8": of_sampler(random_steps(8)),
     "libsab, random steps of 16": of_sampler(random_steps(16)),
-    "libsab, packed rows": of_sampler(packed),
+    "libsab, packed rows": of_sampler(packed()),
+    "libsab, packed rows, best fit": of_sampler(packed(method="best_fit")),
+    "packed rows, first fit": of_rows(first_fit),
+    "trl pack_dataset": of_rows(trl),
 }
 
 

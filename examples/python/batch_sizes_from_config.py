@@ -6,8 +6,8 @@ needs: torch
 `use_maximum_batch_size` begins with the largest batch size that fits the memory.
 `batch_increase_function` names a function of (epoch, current batch size) that says by how much the
 batch size grows, "module:function"; a growth beyond the largest that fits is left out. The learning
-rate follows the number of words of each step. The sentences are random, and the memory is that of
-a device of `memory_mib`, emulated on the CPU.
+rate follows the mean words of a step, and weights of the loss even out the steps of an epoch. The
+sentences are random, and the memory is that of a device of `memory_mib`, emulated on the CPU.
 """
 
 import argparse
@@ -39,10 +39,10 @@ class Model(nn.Module):
         return self.output(self.embedding(words).max(1).values)
 
 
-def step_of(model, words, labels):
+def step_of(model, words, labels, weight=1.0):
     """Forward and backward of a batch."""
     model.zero_grad()
-    loss = nn.functional.cross_entropy(model(words), labels)
+    loss = weight * nn.functional.cross_entropy(model(words), labels)
     loss.backward()
     return loss.item()
 
@@ -94,27 +94,24 @@ def train(config, sizes, sentences):
     optimizer = torch.optim.SGD(model.parameters(), lr=config["learning_rate"])
     print(f"{len(sizes):,} sentences; at most {batch_sizes.most} of the longest in a batch")
     print(f"{'':<10}{'batch size':>12}{'steps':>8}{'learning rate':>15}{'seconds':>9}{'loss':>8}")
+    of_words = {"reference": config["reference_words"], "rule": config["learning_rate_rule"]}
     for epoch in range(config["epochs"]):
         # [epoch]
         sampler = sab.BucketSampler(sizes, batch_size=batch_sizes.begin(epoch), seed=0)
         sampler.set_epoch(epoch)
-        begin, losses, rates = time.perf_counter(), [], []
+        mean_words = sizes.sum() / len(sampler)  # of a step
+        rate = sab.scale_learning_rate(config["learning_rate"], mean_words, **of_words)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        begin, losses = time.perf_counter(), []
         for batch in sampler.batches():
             words = nn.utils.rnn.pad_sequence([sentences[i] for i in batch.indices], True)
-            losses.append(step_of(model, words, (words == 1).any(1).long()))
-            rate = sab.scale_learning_rate(
-                config["learning_rate"],
-                sampler.step().total,
-                reference=config["reference_words"],
-                rule=config["learning_rate_rule"],
-            )
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            labels = (words == 1).any(1).long()
+            losses.append(step_of(model, words, labels, batch.sample_weight))
             optimizer.step()
-            rates.append(rate)
         # [end]
         print(
-            f"{f'epoch {epoch}':<10}{batch_sizes.now:>12}{len(sampler):>8}{np.mean(rates):>15.3f}"
+            f"{f'epoch {epoch}':<10}{batch_sizes.now:>12}{len(sampler):>8}{rate:>15.3f}"
             f"{time.perf_counter() - begin:>9.1f}{np.mean(losses):>8.3f}"
         )
 

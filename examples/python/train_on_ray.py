@@ -59,7 +59,7 @@ def count_words(rows):
 
 
 def write_rows(texts, folder):
-    """Packs and writes an epoch on a cluster of three nodes."""
+    """Packs and writes an epoch on a cluster of three nodes. The mean number of texts of a row."""
     (folder / "texts").mkdir()
     for shard, part in enumerate(np.array_split(np.arange(len(texts)), 6)):
         columns = {"text": [texts[i][0] for i in part], "kind": [texts[i][1] for i in part]}
@@ -77,9 +77,10 @@ def write_rows(texts, folder):
     print(f"{written['batch_count']:,} rows, at least {packing.info.lower_bound:,}")
     ray.shutdown()
     cluster.shutdown()
+    return written["samples"] / written["batch_count"]
 
 
-def train(rank, world_size, folder):
+def train(rank, world_size, folder, mean_texts):
     """A rank: takes its rows from the last checkpoint on, and saves one after each step."""
     torch.set_num_threads(1)
     meeting = f"file://{folder}/meeting-{world_size}"
@@ -103,7 +104,8 @@ def train(rank, world_size, folder):
         starts = torch.as_tensor(row["cu_seqlens"][:-1])
         output = model[1](model[0](words, starts))
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(output, kinds).backward()
+        loss = torch.nn.functional.cross_entropy(output, kinds, reduction="sum")
+        (loss / mean_texts).backward()  # each text counts the same
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
             parameter.grad /= world_size
@@ -118,9 +120,9 @@ def train(rank, world_size, folder):
             os.replace(folder / "partial", checkpoint)
 
 
-def start(world_size, folder):
+def start(world_size, *given):
     return multiprocessing.start_processes(
-        train, (world_size, folder), world_size, join=False, start_method="spawn"
+        train, (world_size, *given), world_size, join=False, start_method="spawn"
     )
 
 
@@ -130,8 +132,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_rows(read_texts(options.texts), folder)
-        ranks = start(2, folder)
+        mean_texts = write_rows(read_texts(options.texts), folder)
+        ranks = start(2, folder, mean_texts)
         while not (folder / "checkpoint").exists():
             time.sleep(0.01)
         for process in ranks.processes:
@@ -140,7 +142,7 @@ def main():
             process.join()
         taken = torch.load(folder / "checkpoint")["data"]["taken"]
         print(f"killed after {taken} rows on 2 ranks")
-        start(1, folder).join()
+        start(1, folder, mean_texts).join()
         saved = torch.load(folder / "checkpoint")
         seen, right = saved["counts"].tolist()
         print(f"{saved['data']['taken']:,} rows and {seen:,} texts were taken once")

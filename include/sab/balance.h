@@ -237,6 +237,13 @@ typedef struct sab_balanced_report {
     uint64_t dropped;
     /** steps of the optimizer */
     uint64_t steps;
+    /** samples of the step that has the fewest, over all ranks and micro-batches, pieces
+     *  counted. The last step may have few */
+    uint64_t least_step_samples;
+    /** samples of the step that has the most */
+    uint64_t most_step_samples;
+    /** standard deviation of the samples of a step */
+    double step_samples_deviation;
     /** number of columns of the sizes */
     size_t columns;
     /** sum of the sizes in the steps, one a column. This array and those below belong to the

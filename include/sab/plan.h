@@ -452,6 +452,13 @@ typedef struct sab_plan_report {
     uint64_t empty_batches;
     /** steps of the optimizer */
     uint64_t steps;
+    /** samples of the step that has the fewest, over all ranks and micro-batches. The last step may
+     *  have few */
+    uint64_t least_step_samples;
+    /** samples of the step that has the most */
+    uint64_t most_step_samples;
+    /** standard deviation of the samples of a step */
+    double step_samples_deviation;
     /** see sab_plan_info */
     uint64_t lower_bound;
     /** number of distinct pairs of count and padded lengths */

@@ -6,6 +6,7 @@
 #include "pack/packed_sequence.h"
 #include "pack/row_mixing.h"
 #include "sampler/capabilities.h"
+#include "sampler/report.h"
 
 namespace sab {
 namespace {
@@ -97,7 +98,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     sab_sampler::BalanceArrays arrays;
     report.columns = cursor.sequence().columns();
     report.balance_count = is_packed ? 1 : balanced->epoch_samples().balances;
-    uint64_t seen = 0;
+    SamplesOfSteps step_samples;
     PerBudget weights{};
     const Multiples& multiples =
         is_packed ? packed_rows_of(sampler).multiples() : balanced->epoch_samples().multiples;
@@ -108,7 +109,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
         if (report.steps % 16 == 0) progress.report(position - first, end - first);
         cursor.fill(position, 0, placed);
         const StepTotals totals = cursor.step_of(placed);
-        seen += totals.samples;
+        step_samples.add(totals.samples);
         for (std::size_t j = 0; j < report.columns; ++j) arrays.totals[j] += totals.total[j];
         for (uint64_t row = position; is_laid_out && row < std::min(position + of_step, end); ++row)
             add_rows(cursor, row, multiples, is_packed, arrays.padded_totals);
@@ -128,6 +129,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
             add_step(balanced->part_costs(report.steps, k), of_step, k, arrays);
     }
     progress.report(end - first, end - first);
+    step_samples.write_to(report);
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     for (std::size_t k = 0; k < report.balance_count; ++k) {
         arrays.rank_imbalance[k] /= steps;
@@ -147,7 +149,8 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
         all = balanced->epoch_samples().kept;
     }
     // what came before is not known
-    if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
+    if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0)
+        report.dropped = all - step_samples.sum();
     if (!is_laid_out && (is_packed || !balanced->epoch_samples().padded))
         arrays.padded_totals = arrays.totals;
     handle.balance = arrays;

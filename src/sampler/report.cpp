@@ -166,6 +166,7 @@ public:
             ++empty_batches_;
             return;
         }
+        step_samples_ += batch.count;
         add_samples(batch);
         if (rank == 0) lengths_.add(sum_of(batch.longest));
         rank_cost_ += cost_(batch.count, first_of(batch.padded_length, batch.columns));
@@ -179,9 +180,12 @@ public:
         imbalance_ +=
             step_cost_ > 0 ? step_most_ * static_cast<double>(world_size_) / step_cost_ : 1;
         step_cost_ = step_most_ = 0;
+        steps_.add(step_samples_);
+        step_samples_ = 0;
     }
 
     void write_to(sab_plan_report& report) const {
+        steps_.write_to(report);
         report.batches = batches_;
         report.empty_batches = empty_batches_;
         report.total = sum_of(totals_);
@@ -242,7 +246,8 @@ private:
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;
-    uint64_t batches_ = 0, empty_batches_ = 0, repeated_ = 0;
+    SamplesOfSteps steps_;
+    uint64_t batches_ = 0, empty_batches_ = 0, repeated_ = 0, step_samples_ = 0;
     PerColumn totals_{}, padded_totals_{};
     double between_ = 0, imbalance_ = 0, rank_cost_ = 0, step_cost_ = 0, step_most_ = 0, pairs_ = 0,
            met_again_ = 0, partners_ = 0, seen_ = 0;
@@ -271,7 +276,6 @@ void make_report(const sab_plan& plan, SamplerOptions options, const Progress& p
             }
             end_step();
         }
-        return steps;
     };
 
     const EpochChoice* const choice = cursor.choice();
@@ -301,7 +305,7 @@ void make_report(const sab_plan& plan, SamplerOptions options, const Progress& p
     sab_plan_report report = report_of(of_epoch.facts());
     report.totals = result->totals;
     report.padded_totals = result->padded_totals;
-    report.steps = each_rank(
+    each_rank(
         1, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); },
         [&] { sums.end_rank(); }, [&] { sums.end_step(); });
     sums.write_to(report);

@@ -482,6 +482,7 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
     EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &count));
     EXPECT(count == report.steps * micro_batches);
     double time = 0, all = 0;
+    struct step_samples sums = {0};
     for (uint64_t step = 0; step < report.steps; ++step) {
         double slowest = 0, step_total = 0, told = -1;
         uint64_t step_samples = 0, told_samples = 0;
@@ -519,8 +520,9 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
         EXPECT(told == step_total && told_samples == step_samples && step_samples > 0);
         EXPECT(balanced->samples == 0 || step_samples <= balanced->samples);
         time += slowest;
+        add_step_samples(&sums, step_samples);
     }
-    EXPECT(all_are(seen, SKEWED, 1));
+    EXPECT(all_are(seen, SKEWED, 1) && HAS_STEP_SAMPLES(report, &sums));
     EXPECT(fabs(report.time[0] - time) <= 1e-9 * time &&
            fabs(report.least_time[0] * (double)world_size - all) <= 1e-9 * all);
     EXPECT(report.rank_imbalance[0] >= 1 &&

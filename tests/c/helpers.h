@@ -124,6 +124,31 @@ static inline int have_mean_one(const struct weights *sums) {
     return nearly_equal(sums->samples, batches) && nearly_equal(sums->tokens, batches);
 }
 
+/* How many samples the steps of an epoch have. */
+struct step_samples {
+    uint64_t steps, least, most;
+    double sum, squares;
+};
+
+static inline void add_step_samples(struct step_samples *sums, uint64_t samples) {
+    if (sums->steps == 0 || samples < sums->least) sums->least = samples;
+    if (samples > sums->most) sums->most = samples;
+    ++sums->steps;
+    sums->sum += (double)samples;
+    sums->squares += (double)samples * (double)samples;
+}
+
+/* Of a report of a plan, a balanced or a packed sampler. */
+#define HAS_STEP_SAMPLES(report, sums)                                                             \
+    ((report).least_step_samples == (sums)->least && (report).most_step_samples == (sums)->most && \
+     is_deviation((report).step_samples_deviation, sums))
+
+static inline int is_deviation(double deviation, const struct step_samples *sums) {
+    const double steps = (double)sums->steps, mean = sums->sum / steps,
+                 off = deviation * deviation - (sums->squares / steps - mean * mean);
+    return deviation >= 0 && off <= 1e-9 * sums->squares && -off <= 1e-9 * sums->squares;
+}
+
 /* The step of the batch that was shown last. */
 static inline sab_step step_of(sab_sampler *sampler) {
     sab_step step = SAB_STEP_INIT;

@@ -689,19 +689,21 @@ static void Report_AgreesWithAWalk(void) {
              ++last_step) {
             sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
             options.world_size = world_size;
+            options.micro_batches = 1 + world_size % 2;
             options.last_step = last_step;
             options.epoch = 3;
             sab_plan_report report = SAB_PLAN_REPORT_INIT;
             EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &report));
-            uint64_t batches = 0, samples = 0, steps = 0;
+            uint64_t batches = 0, samples = 0, steps = 0, of_step[500] = {0};
             double total = 0, padded = 0;
             for (options.rank = 0; options.rank < world_size; ++options.rank) {
                 sab_sampler *sampler = NULL;
                 EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
                 sab_batch batch = SAB_BATCH_INIT;
-                for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
+                for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; steps = batch.step + 1) {
                     batches += batch.count > 0;
                     samples += batch.count;
+                    of_step[batch.step] += batch.count;
                     total += *batch.total;
                     padded += padded_total(&batch);
                 }
@@ -710,6 +712,9 @@ static void Report_AgreesWithAWalk(void) {
             EXPECT(report.batches == batches && report.steps == steps && report.total == total &&
                    report.padded_total == padded);
             EXPECT(report.samples == 500 && samples + report.dropped == 500 + report.repeated);
+            struct step_samples sums = {0};
+            for (uint64_t step = 0; step < steps; ++step) add_step_samples(&sums, of_step[step]);
+            EXPECT(HAS_STEP_SAMPLES(report, &sums));
             EXPECT(fabs(report.padding - (1 - total / padded)) < 1e-12);
             EXPECT(report.rank_imbalance >= 1 - 1e-12 &&
                    (world_size > 1 || report.rank_imbalance < 1 + 1e-12));

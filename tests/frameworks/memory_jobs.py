@@ -68,7 +68,7 @@ def accelerated(folder):
         def step(data):
             called.append(data["words"].shape)
             loss = functional.cross_entropy(model(data["words"]), data["labels"])
-            accelerator.backward(loss)
+            accelerator.backward(loss * loader.sample_weight)
             optimizer.step()
             optimizer.zero_grad()
 
@@ -122,7 +122,8 @@ def data_parallel(folder):
 
     def step(data):
         optimizer.zero_grad()
-        functional.cross_entropy(model(data["words"]), data["labels"]).backward()
+        loss = functional.cross_entropy(model(data["words"]), data["labels"])
+        (loss * loader.sample_weight).backward()
         optimizer.step()
 
     with device() as probe:

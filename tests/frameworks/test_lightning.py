@@ -50,6 +50,22 @@ def test_a_run_that_stopped_goes_on_as_if_it_had_not(workers, tmp_path):
         assert of("train", rest) == of("train", whole)[step:], step
 
 
+def test_random_steps_with_accumulation(tmp_path):
+    def sampler():
+        return sab.BalancedSampler(jobs.SIZES, budget=300, padded=True, micro_batches=4, seed=1)
+
+    def data():
+        return jobs.Data(
+            lambda: sab.torch.DataLoader(jobs.Glosses(), sampler(), collate_fn=jobs.collate)
+        )
+
+    options = {"epochs": 1, "accumulate_grad_batches": 4}
+    whole = of("train", fit(tmp_path, [jobs.keep_each(tmp_path, 3)], data(), **options))
+    assert whole == [batch.tolist() for batch in sampler()]
+    rest = of("train", fit(tmp_path, (), data(), tmp_path / "step-3.ckpt", **options))
+    assert rest == whole[12:]
+
+
 def test_a_batch_whose_step_failed_comes_again(tmp_path):
     def fail(epoch, step):
         if (epoch, step) == (1, 5):

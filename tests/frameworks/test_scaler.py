@@ -39,6 +39,10 @@ def test_each_step_has_the_rate_of_its_tokens(rule, power):
     moves = walk(optimizer, weight, scaler=scaler)
     assert moves == pytest.approx([0.1 * (step.total / 64) ** power for step in STEPS], rel=1e-5)
     assert optimizer.param_groups[0]["lr"] == 0.1  # put back
+    scaler.close()
+    scaler = sab.torch.LearningRateScaler(optimizer, 2, rule=rule, of="samples")
+    moves = walk(optimizer, weight, scaler=scaler)
+    assert moves == pytest.approx([0.1 * 2**power] * len(STEPS), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import test_transformers as base
 import torch
 import transformers
 from test_transformers import EACH_ONCE, LENGTHS, SAMPLE_LIST, dataset_of, make_trainer, samples_in
+from tokenizers import pre_tokenizers
 
 import sab
 import sab.transformers
@@ -313,12 +314,12 @@ def trl_trainer(kind, folder, rows, of_arguments=None, **options):
     )
     tokenizer = base.make_tokenizer()
     tokenizer.eos_token = "999"
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return getattr(trl, kind)(
-        model=base.language_model(),
         args=arguments,
         train_dataset=base.datasets.Dataset.from_list(rows),
         processing_class=tokenizer,
-        **options,
+        **{"model": base.language_model(), **options},
     )
 
 
@@ -334,24 +335,41 @@ def test_trainers_that_generate_their_batches_are_refused_by_name(tmp_path, kind
     assert "sab" not in vars(trainer) and not hasattr(trainer.get_train_dataloader(), "source")
 
 
-def test_dpo_trains_on_pairs_whose_lengths_are_given(tmp_path):
+def scorer():
+    config = base.language_model().config
+    config.num_labels, config.pad_token_id = 1, 0
+    return transformers.LlamaForSequenceClassification(config)
+
+
+def longer(row):
+    return max(len(row["chosen_ids"]), len(row["rejected_ids"]))
+
+
+# The models of a trainer of pairs, and the tokens of both rows of a pair.
+OF_PAIRS = {
+    "DPOTrainer": (
+        lambda: {"ref_model": base.language_model()},
+        lambda row: 2 * (len(row["prompt_ids"]) + longer(row)),
+    ),
+    "RewardTrainer": (lambda: {"model": scorer()}, lambda row: 2 * longer(row)),
+}
+
+
+@pytest.mark.parametrize("kind", OF_PAIRS)
+def test_trainers_of_pairs_take_lengths(tmp_path, kind):
+    models, length = OF_PAIRS[kind]
     pairs = [
         {"prompt": "1 " * (1 + at % 5), "chosen": " 2" * (1 + at % 7), "rejected": " 3 4"}
         for at in range(40)
     ]
-    trainer = trl_trainer("DPOTrainer", tmp_path, pairs, ref_model=base.language_model())
+    trainer = trl_trainer(kind, tmp_path, pairs, **models())
     sab.transformers.prepare(trainer, budget=60)
     with pytest.raises(ValueError, match=r"train_dataset: has no column 'length', .* lengths"):
         trainer.train()
-
-    def lengths(dataset):
-        return [
-            2 * (len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"])))
-            for row in dataset
-        ]
-
-    trainer = trl_trainer("DPOTrainer", tmp_path, pairs, ref_model=base.language_model())
+    trainer = trl_trainer(kind, tmp_path, pairs, **models())
+    lengths = lambda dataset: [length(row) for row in dataset]  # noqa: E731
     sab.transformers.prepare(trainer, budget=60, lengths=lengths)
+    assert len(set(lengths(trainer.train_dataset))) > 3
     shapes = []
     trainer.model.register_forward_pre_hook(
         lambda model, args, inputs: shapes.append(tuple(inputs["input_ids"].shape)),

@@ -254,6 +254,14 @@ def test_a_trainer_goes_on_when_the_guard_lowers_the_budget(tmp_path, workers, a
         max_batch_size=3,
     )
     trainer.model.register_forward_pre_hook(device.step, with_kwargs=True)
+    told = []
+
+    class Told(sab.Meter):
+        def on_batch(self, batch):
+            told.append(batch.indices.tolist())
+            super().on_batch(batch)
+
+    trainer.add_callback(sab.transformers.MetricsCallback(Told()))
 
     class Scarce(transformers.TrainerCallback):
         def on_train_begin(self, *args, **given):
@@ -263,6 +271,7 @@ def test_a_trainer_goes_on_when_the_guard_lowers_the_budget(tmp_path, workers, a
     trainer.train()
     assert trainer.training_step.__self__.guard.info.lowered > 0
     assert samples(trainer.seen.batches) == ALL
+    assert told == trainer.seen.batches
 
 
 def test_what_a_trainer_refuses(tmp_path):
@@ -279,6 +288,21 @@ def test_what_a_trainer_refuses(tmp_path):
         with pytest.raises(sab.DeviceMemoryError, match=r"on one sample of length \d+ runs out"):
             trainer.train()
         assert trainer.optimizer is None
+
+
+def test_models_that_are_divided_among_ranks_are_refused():
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
+    try:
+        model = torch.distributed.fsdp.fully_shard(jobs.Model())
+        sampler = sab.BucketSampler(SIZES, "memory")
+        given = {"step": model, "restore": [model], "device": Pretend()}
+        loader = sab.torch.DataLoader(DATA, sampler, collate_fn=jobs.collate, **given)
+        with pytest.raises(ValueError, match="budget = 'memory': is not supported with FSDPModule"):
+            len(loader)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 # Lightning
@@ -301,6 +325,7 @@ class Module(L.LightningModule):
             self.batches.append(batch["ids"].tolist())
         loss = functional.cross_entropy(self.model(batch["words"]), batch["labels"])
         self.log("loss", loss, on_step=True, on_epoch=True)
+        loss = loss * self.trainer.train_dataloader.sample_weight
         if not self.automatic_optimization:
             optimizer = self.optimizers()
             optimizer.zero_grad()

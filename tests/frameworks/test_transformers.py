@@ -776,6 +776,17 @@ def test_what_contradicts_a_budget_is_refused(tmp_path, options, message):
         make_trainer(tmp_path, **options)
 
 
+def test_rows_shorter_than_a_sample_are_refused(tmp_path):
+    flatten = transformers.DataCollatorWithFlattening()
+    longest = int(LENGTHS.max())
+    message = f"train_dataset: capacity = 9: must be at least {longest}, the longest sample; use"
+    with pytest.raises(ValueError, match=message):
+        make_trainer(tmp_path, language_model(), flatten, capacity=9).train()
+    with pytest.warns(sab.SkippedWarning):
+        given = {"capacity": longest - 1, "oversize": "skip", "num_train_epochs": 1}
+        make_trainer(tmp_path, language_model(), flatten, **given).train()
+
+
 def test_wrong_weights_are_refused(tmp_path):
     with pytest.raises(ValueError, match="weights = 'rows': must be 'auto', 'samples', 'tokens'"):
         make_trainer(tmp_path, weights="rows")
@@ -790,7 +801,8 @@ def test_wrong_trainers_are_refused(tmp_path):
         make_trainer(tmp_path, lengths=[1])
 
 
-def test_callbacks_for_metrics_and_learning_rates(tmp_path):
+@pytest.mark.parametrize("of", ["tokens", "samples"])
+def test_callbacks_for_metrics_and_learning_rates(tmp_path, of):
     written, rates = [], []
 
     def log(step, values):
@@ -811,20 +823,22 @@ def test_callbacks_for_metrics_and_learning_rates(tmp_path):
         num_train_epochs=2,
     )
     trainer.add_callback(sab.transformers.MetricsCallback(sab.Meter(log, budget=96)))
-    trainer.add_callback(sab.transformers.LearningRateCallback(150.0, rule="sqrt"))
+    trainer.add_callback(sab.transformers.LearningRateCallback(150.0, rule="sqrt", of=of))
     trainer.train()
     loader = trainer.callback_handler.train_dataloader
     sampler, steps = loader.source, []
     for epoch in (0, 1):
         sampler.set_epoch(epoch)
-        steps += [
-            (
-                1 - sum(batch.total for batch in batches) / sum(b.padded_total for b in batches),
-                sum(b.padded_total for b in batches) / len(batches) / 96,
-                (sampler.step(batches[0].step * 2).total / 150) ** 0.5,
+        for batches in by_step(sampler):
+            step = sampler.step(batches[0].step * 2)
+            amount = step.total if of == "tokens" else step.samples
+            steps.append(
+                (
+                    1 - sum(each.total for each in batches) / sum(b.padded_total for b in batches),
+                    sum(b.padded_total for b in batches) / len(batches) / 96,
+                    (amount / 150) ** 0.5,
+                )
             )
-            for batches in by_step(sampler)
-        ]
     assert [step for step, _, _ in written] == list(range(1, len(steps) + 1))
     for (_, padding, fill), rate, expected in zip(written, rates, steps):
         assert (padding, fill, rate) == pytest.approx(expected)

@@ -267,6 +267,13 @@ def test_batch_and_step():
         assert loader.step() == same.step()
         weights = batch.sample_weight, batch.token_weight
         assert (loader.sample_weight, loader.token_weight) == weights
+    loader = make(sab.BucketSampler(PLAN, seed=3))
+    loader.load_state_dict(same.state_dict(step=4))  # of two ranks
+    assert loader.batch is None
+    with pytest.raises(ValueError, match=r"step\(\): no batch of this epoch has been yielded"):
+        loader.step()
+    with pytest.raises(ValueError, match=r"step\(\): the pass has given no batch yet"):
+        loader.source.step()
 
 
 def test_collate_functions():

@@ -125,8 +125,9 @@ end
     report(sampler::Union{BalancedSampler,PackedSampler}; progress)
 
 How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`,
-`steps`, `total`, `padded_total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`,
-`micro_batch_imbalance`, `time`, `least_time`. The last five are vectors if several costs are
+`steps`, `least_step_samples`, `most_step_samples`, `step_samples_deviation`, `total`,
+`padded_total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`, `micro_batch_imbalance`, `time`,
+`least_time`. The last five are vectors if several costs are
 balanced; `total` and `padded_total` are [`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
 `balance`.
 
@@ -142,6 +143,7 @@ function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothin
         found = calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_options(calls), out), calls), Raw.sab_balanced_report))
         several(numbers) = found.balance_count == 1 ? unsafe_load(numbers) : shown(numbers, found.balance_count)
         return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps),
+            least_step_samples = Int(found.least_step_samples), most_step_samples = Int(found.most_step_samples), step_samples_deviation = found.step_samples_deviation,
             total = per_column(found.totals, Int(found.columns), sampler.names),
             padded_total = per_column(found.padded_totals, Int(found.columns), sampler.names), fill = found.fill, rank_imbalance = several(found.rank_imbalance),
             largest_rank_imbalance = several(found.largest_rank_imbalance), micro_batch_imbalance = several(found.micro_batch_imbalance), time = several(found.time),

@@ -246,6 +246,9 @@ struct Report
     batches::Int
     empty_batches::Int
     steps::Int
+    least_step_samples::Int
+    most_step_samples::Int
+    step_samples_deviation::Float64
     lower_bound::Int
     shapes::Int
     total::Float64
@@ -276,6 +279,7 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "batches" => report.batches,
     "fewest that the budget allows" => report.lower_bound,
     "steps of each rank" => report.steps,
+    "samples of a step, over all ranks" => "$(report.least_step_samples) to $(report.most_step_samples) (± $(round(report.step_samples_deviation; digits = 1)))",
     "padding" => percent(report.padding),
     "target (padding, extra batches)" => report.nearest_target == 0 ? "none" : report.target_met ? "met: $(percent(report.nearest_target))" : "reached: $(percent(max(report.padding, report.batches / report.lower_bound - 1)))",
     "distinct shapes" => report.shapes,

@@ -213,6 +213,9 @@ mutable struct sab_plan_report <: Struct
     batches::UInt64
     empty_batches::UInt64
     steps::UInt64
+    least_step_samples::UInt64
+    most_step_samples::UInt64
+    step_samples_deviation::Float64
     lower_bound::UInt64
     shapes::UInt64
     total::Float64
@@ -611,6 +614,9 @@ mutable struct sab_balanced_report <: Struct
     skipped::UInt64
     dropped::UInt64
     steps::UInt64
+    least_step_samples::UInt64
+    most_step_samples::UInt64
+    step_samples_deviation::Float64
     columns::Csize_t
     totals::Ptr{Float64}
     fill::Float64

@@ -296,6 +296,7 @@ end
     @test all(b -> b.total <= 4096, Iterators.flatten(batches))
     report = SAB.report(samplers[1])
     @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
+    @test report.least_step_samples < report.most_step_samples && report.step_samples_deviation > 0
     @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, balance = (count, length) -> count * length^1.5)) == cld(2000, 64)
     even = SAB.report(SAB.BalancedSampler(sizes; samples = 500, balance = [:quadratic, :padded], world_size = 4))
     @test length(even.rank_imbalance) == 2 && all(<(1.01), even.rank_imbalance) && all(even.time .>= even.least_time)

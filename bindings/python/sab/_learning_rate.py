@@ -6,12 +6,14 @@ import math
 from typing import Literal, cast
 
 from sab._arguments import one_of, real
-from sab._batch import PerColumn
+from sab._batch import PerColumn, Step
 
 __all__ = ["scale_learning_rate"]
 
 ScalingRule = Literal["linear", "sqrt"]
+ScalingUnit = Literal["tokens", "samples"]
 RULES = {"linear": 0, "sqrt": 1}
+UNITS = {"tokens": 0, "samples": 1}
 
 
 def scale_learning_rate(
@@ -27,7 +29,8 @@ def scale_learning_rate(
     Args:
         learning_rate: found with steps of ``reference`` tokens.
         tokens: of the step, over all ranks and micro-batches, such as :attr:`sab.Step.total`; above
-            0. Of sizes with several columns a dictionary, whose numbers are added up.
+            0. Of sizes with several columns a dictionary, whose numbers are added up. Or the
+            samples of the step, with a reference in samples.
         reference: tokens of a step, in the unit of ``tokens``; above 0.
         rule: ``"linear"``: ``learning_rate * tokens / reference``, for SGD (Goyal et al. 2017,
             arXiv:1706.02677, who also warm up). ``"sqrt"``: ``learning_rate * sqrt(tokens /
@@ -46,6 +49,11 @@ def scale_learning_rate(
     if not math.isfinite(rate):
         raise ValueError(f"learning_rate = {rate}: must be finite")
     return rate * learning_rate_factor(tokens, reference, rule)
+
+
+def step_factor(step: Step, reference: float, rule: ScalingRule, of: ScalingUnit) -> float:
+    """The factor of a step by its tokens, or by its samples."""
+    return learning_rate_factor(step.total if of == "tokens" else step.samples, reference, rule)
 
 
 def learning_rate_factor(tokens: PerColumn, reference: float, rule: ScalingRule) -> float:

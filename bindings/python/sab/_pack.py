@@ -28,7 +28,7 @@ from sab._native import (
 from sab._order import LastStep, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR, Multiple, set_multiples
 from sab._random_access import RandomAccessSampler
-from sab._report import source_lines
+from sab._report import source_lines, step_samples_fact
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
 
@@ -101,6 +101,9 @@ class PackedReport(NamedTuple):
     lower_bound: int
     most_sequences: int
     steps: int
+    least_step_samples: int
+    most_step_samples: int
+    step_samples_deviation: float
     total: PerColumn
     fill: float
     rank_imbalance: float
@@ -138,6 +141,7 @@ class PackedReport(NamedTuple):
             ("bins (× minimum)", f"{self.bins:,} ({over:.4f})"),
             ("most sequences in a bin", f"{self.most_sequences:,}"),
             ("steps of each rank", f"{self.steps:,}"),
+            step_samples_fact(self),
             *((f"total {name}".rstrip(), f"{total:,.10g}") for name, total in totals.items()),
             ("share of the bins that is filled", f"{100 * self.fill:.2f} %"),
             ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
@@ -359,11 +363,11 @@ class PackedSampler(RandomAccessSampler):
             info.bins,
             info.lower_bound,
             info.most_sequences,
-            report.steps,
+            *(getattr(report, name) for name in PackedReport._fields[8:12]),
             per_column(report.totals, self._columns),
             report.fill,
-            *(getattr(report, name)[0] for name in PackedReport._fields[11:16]),
-            *(getattr(report, name) for name in PackedReport._fields[16:-1]),
+            *(getattr(report, name)[0] for name in PackedReport._fields[14:19]),
+            *(getattr(report, name) for name in PackedReport._fields[19:-1]),
             reports_of(self._mixture, self._handle, calls),
         ]
         return PackedReport(*fields)

@@ -203,13 +203,14 @@ class RandomAccessSampler(Sampler):
         >>> [(batch.count, sampler.step().samples) for batch in sampler.batches()]
         [(2, 4)]
         """
-        if position is None:
-            given = self._given()
-            if given == 0:
-                raise ValueError("step(): the pass has given no batch yet")
-            position = given - 1
-        check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
-        return step_of(self._handle, self._columns)
+        if position is not None:
+            check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
+            return step_of(self._handle, self._columns)
+        last = self._given() - 1
+        if last >= 0:
+            with contextlib.suppress(ValueError):  # was of other ranks or another budget
+                return self.step(last)
+        raise ValueError("step(): the pass has given no batch yet")
 
     def _index(self, position: int) -> int:
         count = len(self)

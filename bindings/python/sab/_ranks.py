@@ -49,7 +49,7 @@ from sab._plan_options import (
     set_multiples,
 )
 from sab._random_access import RandomAccessSampler, remake
-from sab._report import source_lines
+from sab._report import source_lines, step_samples_fact
 from sab._sampler import OUTPUTS, Output
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -361,6 +361,9 @@ class BalancedReport(NamedTuple):
     skipped: int
     dropped: int
     steps: int
+    least_step_samples: int
+    most_step_samples: int
+    step_samples_deviation: float
     total: PerColumn
     padded_total: PerColumn
     fill: float
@@ -405,6 +408,7 @@ class BalancedReport(NamedTuple):
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
             ("steps", f"{self.steps:,}"),
+            step_samples_fact(self),
             ("padding", f"{100 * self.padding:.2f} %"),
             (
                 "share of the budgets that is filled",
@@ -578,14 +582,11 @@ class BalancedSampler(RandomAccessSampler):
 
         mixture = self._source if isinstance(self._source, Mixture) else None
         fields: list[Any] = [
-            report.samples,
-            report.skipped,
-            report.dropped,
-            report.steps,
+            *(getattr(report, name) for name in BalancedReport._fields[:7]),
             per_column(report.totals, self._columns),
             per_column(report.padded_totals, self._columns),
             report.fill,
-            *map(each, BalancedReport._fields[7:-1]),
+            *map(each, BalancedReport._fields[10:-1]),
             reports_of(mixture, self._handle, calls),
         ]
         return BalancedReport(*fields)

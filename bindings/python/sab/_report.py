@@ -43,6 +43,9 @@ class Report(NamedTuple):
     batches: int
     empty_batches: int
     steps: int
+    least_step_samples: int
+    most_step_samples: int
+    step_samples_deviation: float
     lower_bound: int
     shapes: int
     total: float
@@ -127,6 +130,7 @@ def _facts_of(report: Report) -> Facts:
         ),
         ("batches (× minimum)", f"{report.batches:,} ({over:.4f})"),
         ("steps of each rank", f"{report.steps:,}"),
+        step_samples_fact(report),
         ("padding", f"{100 * report.padding:.2f} %"),
     ]
     if len(report.totals) > 1:
@@ -151,6 +155,15 @@ def _facts_of(report: Report) -> Facts:
         ("variance between batches (1: random)", f"{report.variance_ratio:.2f}"),
     ]
     return rows
+
+
+def step_samples_fact(report: Any) -> tuple[str, str]:
+    """Of a report of a plan, a balanced or a packed sampler."""
+    return (
+        "samples of a step, over all ranks",
+        f"{report.least_step_samples:,} to {report.most_step_samples:,} "
+        f"(± {report.step_samples_deviation:,.1f})",
+    )
 
 
 def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, cast
 
 from sab._devices import is_out_of_memory
 from sab._guard import MemoryGuard
-from sab._learning_rate import ScalingRule
+from sab._learning_rate import ScalingRule, ScalingUnit
 from sab._random_access import RandomAccessSampler
 from sab.torch._frameworks import Epochs, take_ranks
 from sab.torch._learning_rate import LearningRateScaler
@@ -409,20 +409,22 @@ def loader_of(trainer: Any, callback: str) -> Any:
 
 
 class LearningRateCallback(Callback):  # type: ignore[misc]
-    """Scales the learning rates of each step by its tokens. For data modules with
+    """Scales the learning rates of each step by its tokens or samples. For data modules with
     :class:`DataModuleMixin` and one training loader. The arguments are those of
     :class:`sab.torch.LearningRateScaler`.
     """
 
-    def __init__(self, reference: float, *, rule: ScalingRule = "linear") -> None:
+    def __init__(
+        self, reference: float, *, rule: ScalingRule = "linear", of: ScalingUnit = "tokens"
+    ) -> None:
         self._reference = reference
-        self._rule: ScalingRule = rule
+        self._options: dict[str, Any] = {"rule": rule, "of": of}
         self._scalers: list[LearningRateScaler] = []
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Takes the optimizers."""
         self._scalers = [
-            LearningRateScaler(optimizer, self._reference, rule=self._rule)
+            LearningRateScaler(optimizer, self._reference, **self._options)
             for optimizer in trainer.optimizers
         ]
 

@@ -1,5 +1,5 @@
-"""Two processes: accelerate launch --cpu --num_processes 2 accelerate_loop.py. Started again, it
-goes on after the last checkpoint. flags: -m torch.distributed.run --nproc-per-node 2
+"""Two processes: torchrun --nproc-per-node 2 accelerate_loop.py. Started again, it goes on after
+the last checkpoint. flags: -m torch.distributed.run --nproc-per-node 2
 """
 
 import pathlib

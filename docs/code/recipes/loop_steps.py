@@ -16,7 +16,7 @@ for epoch in range(8):
     for words, labels in loader:  # ten batches
         loss = functional.cross_entropy(model(words), labels)
         optimizer.zero_grad()
-        loss.backward()
+        (loss * loader.sample_weight).backward()
         optimizer.step()
         schedule.step()
     print(f"epoch {epoch}: loss {loss.item():.4f}")  # evaluate and save here

@@ -2,10 +2,16 @@
 needs: datasets, transformers, accelerate"""
 
 from toy_text import dataset, make_model, tokenizer
+from torch.nn import functional
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
 import sab
 import sab.torch
+
+
+def loss_of(outputs, labels, num_items_in_batch=None):  # a sum: each sample counts the same
+    return functional.cross_entropy(outputs.logits, labels, reduction="sum") / 64
+
 
 rows = dataset.to_iterable_dataset().map(
     lambda rows: tokenizer(rows["text"], truncation=True), batched=True, remove_columns=["text"]
@@ -27,6 +33,7 @@ trainer = Trainer(
     arguments,
     data_collator=lambda batches: collate(batches[0]),
     train_dataset=sab.torch.StreamDataset(stream),
+    compute_loss_func=loss_of,
 )
 trainer.train()
 print(f"step {trainer.state.global_step}")

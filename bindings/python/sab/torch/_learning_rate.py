@@ -7,7 +7,7 @@ from typing import Any
 from sab._arguments import one_of
 from sab._batch import Step
 from sab._display import one_line
-from sab._learning_rate import RULES, ScalingRule, learning_rate_factor, positive
+from sab._learning_rate import RULES, UNITS, ScalingRule, ScalingUnit, positive, step_factor
 from sab._native import UnsupportedError, unpicklable
 
 __all__ = ["LearningRateScaler"]
@@ -16,8 +16,8 @@ _MARK = "_sab_learning_rate_scaler"  # attribute of an optimizer that has one
 
 
 class LearningRateScaler:
-    """Scales the learning rates of an optimizer during each step by the tokens of the step: see
-    :func:`sab.scale_learning_rate`.
+    """Scales the learning rates of an optimizer during each step by the tokens, or samples, of the
+    step: see :func:`sab.scale_learning_rate`.
 
     ``scaler.on_step(loader.step())`` before ``optimizer.step()``. The learning rates are scaled
     when the optimizer's step begins, and put back when it ends, so schedulers and checkpoints see
@@ -25,19 +25,29 @@ class LearningRateScaler:
 
     Args:
         optimizer: of torch 2.0 or later, also wrapped by accelerate or lightning.
-        reference: tokens of a step for which the learning rates were found, over all ranks and
-            micro-batches.
+        reference: tokens, or samples, of a step for which the learning rates were found, over all
+            ranks and micro-batches.
         rule: ``"linear"`` or ``"sqrt"``.
+        of: what is counted, ``"tokens"`` or ``"samples"``: that which the loss is a mean over.
 
     Attributes:
         factor: of the steps to come, until :meth:`on_step` sets another; 1 at first.
     """
 
-    def __init__(self, optimizer: Any, reference: float, *, rule: ScalingRule = "linear") -> None:
+    def __init__(
+        self,
+        optimizer: Any,
+        reference: float,
+        *,
+        rule: ScalingRule = "linear",
+        of: ScalingUnit = "tokens",
+    ) -> None:
         self.factor = 1.0
         self._reference = positive("reference", reference)
         self._rule: ScalingRule = rule
+        self._of: ScalingUnit = of
         one_of("rule", rule, RULES)
+        one_of("of", of, UNITS)
         while hasattr(optimizer, "optimizer"):  # of accelerate, lightning
             optimizer = optimizer.optimizer
         if not hasattr(optimizer, "register_step_pre_hook"):
@@ -59,8 +69,8 @@ class LearningRateScaler:
         return one_line(self, [f"{self._rule} rule", f"factor {self.factor:.4g}"])
 
     def on_step(self, step: Step) -> None:
-        """Sets the factor for the tokens of a step (``loader.step()``)."""
-        self.factor = learning_rate_factor(step.total, self._reference, self._rule)
+        """Sets the factor for a step (``loader.step()``)."""
+        self.factor = step_factor(step, self._reference, self._rule, self._of)
 
     def _begin(self, optimizer: Any, arguments: Any, options: Any) -> Any:
         self._restore()  # after a step that failed

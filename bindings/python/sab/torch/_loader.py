@@ -138,6 +138,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._is_loaded = False  # a state was loaded, and no pass has begun since
         self._has_checked_ranks = False
         self._pass: Pass | None = None  # the one that yielded last
+        self._of_step: Sequence[Batch] = ()  # that Trainer has taken for a step
 
     @property
     def source(self) -> Sampler:
@@ -155,8 +156,12 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         return None if self._memory is None else self._memory.guard
 
     def _plan_first(self) -> None:
-        if is_waiting(self._source):
+        if is_waiting(self._source) and self._tried() is None:
             cast("Memory", self._memory).plan(self._source, self)
+
+    def _tried(self) -> Batch | None:
+        """The batch whose step is run to learn its memory."""
+        return None if self._memory is None else self._memory.batch
 
     def _is_walking(self) -> bool:
         """Whether the place is that of a pass of this loader, and not of a later `set_epoch` or
@@ -191,6 +196,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """The batch whose data was yielded last; None if none was yielded in this epoch, and before
         the first one after a state of other ranks or another budget.
         """
+        if (tried := self._tried()) is not None:
+            return tried
         own = self._own_pass()
         if own is not None and own.has_given:
             return own.batch
@@ -228,10 +235,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         own = self._own_pass()
         if own is not None and own.step is not None:
             return own.step
-        at = self.position
-        if at == 0:
-            raise ValueError("step(): no batch of this epoch has been yielded")
-        return random_access(self.source, "step()").step(at - 1)
+        at, source = self.position, random_access(self.source, "step()")
+        if at > 0:
+            with contextlib.suppress(ValueError):  # was of other ranks or another budget
+                return source.step(at - 1)
+        raise ValueError("step(): no batch of this epoch has been yielded")
 
     @property
     def sampler(self) -> Any:

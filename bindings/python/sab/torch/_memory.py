@@ -198,6 +198,22 @@ def _device_of(objects: Iterable[Any]) -> Any:
     return device
 
 
+def _refuse_divided(objects: Iterable[Any]) -> None:
+    """Refuses models whose parameters are divided among ranks: they are not put back."""
+    divided = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+    held = [model for each in objects for model in (each, *getattr(each, "_models", ()))]
+    modules = (
+        part for each in held if isinstance(each, torch.nn.Module) for part in each.modules()
+    )
+    for module in modules:
+        found = divided.intersection(kind.__name__ for kind in type(module).__mro__)
+        if found:
+            raise ValueError(
+                f"budget = 'memory': is not supported with {min(found)}; learn a sab.MemoryModel "
+                "of the step, and give it as cost= with a budget in bytes"
+            )
+
+
 class Memory:
     """Makes the plan of a sampler by the memory of its training step, and guards the steps."""
 
@@ -205,6 +221,7 @@ class Memory:
         self.run = run
         self.found: Found | None = None
         self.guard: MemoryGuard | None = None
+        self.batch: Batch | None = None  # whose step is run before training
         self._probe: Probe | None = None
         self._free = 0
         self._shape: Any = None  # of the batch whose step is measured
@@ -239,6 +256,7 @@ class Memory:
         if self.found is not None:
             sampler._take_memory(*self.found)
             return
+        _refuse_divided(self.run.restore)
         begin, waiting = time.monotonic(), cast("Waiting", sampler._waiting)
         with self._leaving_no_trace():
             model, budget = self._learn(waiting, loader)
@@ -262,6 +280,15 @@ class Memory:
         gc.collect()
         self.probe().release_cache()
 
+    def _try(self, loader: Any, batch: Batch, is_repeated: bool = False) -> None:
+        """Runs the step of a batch."""
+        data = data_of(loader, batch, is_repeated)
+        self.batch = batch
+        try:
+            self.run.step(data)
+        finally:
+            self.batch = None
+
     def _learn(self, waiting: Waiting, loader: Any) -> tuple[MemoryModel, float]:
         """As :meth:`MemoryModel.learn`, of the lengths that samples have and over all ranks. Gives
         the bytes of a plan, too.
@@ -280,7 +307,7 @@ class Memory:
 
         def work(point: Point) -> Point:
             batch = shapes.batch(*point)
-            self.run.step(data_of(loader, batch, is_repeated=True))
+            self._try(loader, batch, is_repeated=True)
             return batch.count, batch.padded_length
 
         self._run_once(work, waiting.share, (shortest, longest))
@@ -339,12 +366,8 @@ class Memory:
 
     def _fits(self, sampler: Any, loader: Any) -> bool:
         """Whether the costliest batch fits, on all ranks."""
-
-        def run(batch: Batch) -> None:
-            self.run.step(data_of(loader, batch))
-
         try:
-            sampler.plan.verify(run, self.probe(), count=1)
+            sampler.plan.verify(functools.partial(self._try, loader), self.probe(), count=1)
         except DeviceMemoryError:
             return _least(0) == 1
         return _least(1) == 1

@@ -540,6 +540,7 @@ class _Prepared:
         self.taken += len(samples)
         self.walk = loader._pass
         self.items = None
+        loader._of_step = tuple(self.batches)
         if not samples:
             return samples, items
         self.weights.set_step(samples[0], self.batches, self._mean_of_ranks)

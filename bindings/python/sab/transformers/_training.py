@@ -16,7 +16,7 @@ from sab._random_access import RandomAccessSampler
 from sab._ranks import BalancedSampler
 from sab._sampler import Sampler
 from sab._samplers import BucketSampler, PlanSampler
-from sab._sizes import SizesLike
+from sab._sizes import Sizes, SizesLike
 from sab.torch._frameworks import has_ranks
 from sab.transformers._data import sizes_of
 from sab.transformers._memory import TrainerMemory
@@ -173,6 +173,8 @@ class Training:
             return BucketSampler(self.value, **{**order, **chosen})
         sizes = sizes_of(self.trainer.train_dataset, self.trainer, self.lengths)
         options: dict[str, Any] = {**order, **self.options, self.source: self.value}
+        if self.source == "capacity":
+            _check_capacity(self.value, sizes, options)
         if self._has_random_steps(world_size * args.gradient_accumulation_steps):
             return BalancedSampler(sizes, padded=True, **options)
         return (PackedSampler if self.source == "capacity" else BucketSampler)(sizes, **options)
@@ -241,6 +243,18 @@ def _check_rows(trainer: Any, options: Mapping[str, Any]) -> None:
         if options.get(name) == value:
             raise ValueError(f"{name} = {value!r}: rows must have whole samples")
     rows_collator(trainer)
+
+
+def _check_capacity(capacity: Any, sizes: Sizes, options: Mapping[str, Any]) -> None:
+    """Refuses samples that are longer than a row: a trainer cannot split them."""
+    if isinstance(capacity, Mapping) or options.get("oversize") == "skip" or len(sizes) == 0:
+        return
+    longest = float(sizes.values().max())
+    if longest > capacity:
+        raise ValueError(
+            f"capacity = {capacity}: must be at least {longest:g}, the longest sample; use a "
+            "larger capacity, truncate the samples, or leave longer ones out with oversize='skip'"
+        )
 
 
 def rows_collator(trainer: Any) -> Any:

@@ -672,6 +672,12 @@ pub struct Report {
     pub empty_batches: u64,
     /// Steps of the optimizer.
     pub steps: u64,
+    /// Samples of the step that has the fewest, over all ranks and micro-batches.
+    pub least_step_samples: u64,
+    /// Samples of the step that has the most.
+    pub most_step_samples: u64,
+    /// Standard deviation of the samples of a step.
+    pub step_samples_deviation: f64,
     /// See [`PlanInfo::lower_bound`].
     pub lower_bound: u64,
     /// Distinct (count, padded lengths).

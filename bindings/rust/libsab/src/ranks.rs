@@ -301,6 +301,12 @@ pub struct BalancedReport {
     pub dropped: u64,
     /// Steps of the optimizer.
     pub steps: u64,
+    /// Samples of the step that has the fewest, over all ranks and micro-batches.
+    pub least_step_samples: u64,
+    /// Samples of the step that has the most.
+    pub most_step_samples: u64,
+    /// Standard deviation of the samples of a step.
+    pub step_samples_deviation: f64,
     /// Sum of the sizes in the steps, over all columns.
     pub total: f64,
     /// `total` of each column.

@@ -59,7 +59,10 @@ fn a_balance_is_the_cost_that_ranks_have_in_common() {
     let squares = Cost::from_fn(|count, length| count as f64 * length * length);
     for balance in [Cost::quadratic(), squares, Cost::transformer(64, 2).unwrap()] {
         let options = order().balance(balance);
-        assert!(plan.report(&options).unwrap().rank_imbalance >= 1.0);
+        let report = plan.report(&options).unwrap();
+        assert!(report.rank_imbalance >= 1.0);
+        assert!(report.least_step_samples < report.most_step_samples);
+        assert!(report.step_samples_deviation > 0.0);
         let state = bucket(&options).state().unwrap();
         assert!(matches!(bucket(&order()).restore(&state), Err(Error::Mismatch(_))));
         bucket(&options).restore(&state).unwrap();

@@ -193,7 +193,7 @@ declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed
 function declare(text, library) {
   const structs = new Set();
   const handles = new Set();
-  const callback = (name, result, parameters) => koffi.pointer(name, koffi.proto(`${result} ${name}_call${parameters}`));
+  const callback = (name, result, parameters) => koffi.pointer(name, koffi.proto(`${result} ${name}_call${parameters.replace(/\bstruct /g, '')}`));
   // The type of a function pointer is named after its owner and itself.
   const named = (owner, declaration) =>
     declaration.replace(/^(\w+) \(\*(\w+)\)(\(.*\))$/, (_, result, name, parameters) => {
@@ -253,10 +253,12 @@ function declare(text, library) {
     .replace(/\/\*.*?\*\//gs, '')
     .split(/;(?![^{]*\})/)
     .map((each) => each.replace(/\s+/g, ' ').trim());
-  // A struct that is declared before it is defined is no handle. Functions come behind all types.
+  // A struct that is declared before it is defined is no handle.
   const defined = new Set(statements.map((each) => /^typedef struct (\w+) \{/.exec(each)?.[1]));
+  // Functions come behind all types, and before them callbacks whose structs are defined later.
   const isFunction = (each) => /^\w[\w *]*\bsab_\w+\(/.test(each) && !each.startsWith('typedef');
-  for (const statement of [...statements.filter((each) => !isFunction(each)), ...statements.filter(isFunction)]) {
+  const rank = (each) => (isFunction(each) ? 2 : /^typedef \w+ \(\*.*\bstruct /.test(each) ? 1 : 0);
+  for (const statement of statements.sort((a, b) => rank(a) - rank(b))) {
     let found;
     if ((found = /^enum \{(.*)\}$/.exec(statement))) {
       for (const [, name, value] of found[1].matchAll(/(\w+) = (-?\d+)/g)) lib[name] = Number(value);

@@ -327,6 +327,7 @@ void Plan_IsMadeWrittenReadAndSaved() {
     const sab::Plan plan = small_plan();
     EXPECT(plan.info().samples == 1000 && plan.skipped().empty());
     EXPECT(plan.bucket(0).samples > 0 && plan.report().samples == 1000);
+    EXPECT(plan.shapes().at(0).count > 0 && plan.shapes()[0].columns == 1);
     const std::vector<unsigned char> bytes = plan.write();
     const sab::Plan read = sab::Plan::read(bytes.data(), bytes.size());
     EXPECT(read.info().fingerprint == plan.info().fingerprint);
@@ -359,6 +360,7 @@ void Sampler_IsARangeOfBatches() {
     sab::SamplerOptions options;
     options.seed = 7;
     sab::BucketSampler sampler(plan, options);
+    EXPECT(sampler.shapes().size() >= plan.shapes().size());
     const auto first = walk(sampler);
     EXPECT(has_each_once(first, 1000) && sampler.position() == sampler.batch_count());
     sab::Batch after;

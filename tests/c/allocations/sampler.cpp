@@ -166,6 +166,27 @@ SCENARIO(next_block, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
+SCENARIO(few_shapes, Threads::none) {
+    sab_plan_options planned = with_budget(300);
+    planned.shapes = SAB_SHAPES_AUTO;
+    planned.padding_target = 0.1;
+    sab_plan *const plan = plan_with(run, planned);
+    uint64_t shapes = 0;
+    double padding = 0;
+    CALL_INTO(padding, sab_plan_get_shape_padding(plan, 0, &shapes, &padding));
+    run.note(shapes);
+    run.note(padding);
+    const sab_sampler_options options = rank_options();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
+    sab_shape shape = SAB_SHAPE_INIT;
+    CALL_INTO(shape, sab_sampler_get_shape(sampler, 0, &shape));
+    run.note(shape.count);
+    walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
 SCENARIO(balance, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     sab_cost *cost = nullptr;

@@ -27,7 +27,9 @@ class Layer(torch.nn.Module):
 
     def forward(self, hidden, mask):
         heads = self.mix(self.before(hidden)).view(len(hidden), 3, HEADS, -1).permute(1, 2, 0, 3)
-        seen = functional.scaled_dot_product_attention(*heads, attn_mask=mask)
+        queries, keys, values = heads
+        scores = queries @ keys.transpose(1, 2) / (WIDTH // HEADS) ** 0.5
+        seen = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ values
         hidden = hidden + self.out(seen.transpose(0, 1).reshape(len(hidden), WIDTH))
         return hidden + self.narrow(functional.gelu(self.wide(self.behind(hidden))))
 

@@ -147,8 +147,8 @@ Forest::Forest(std::span<const double> sizes, const sab_step_plan_options& optio
     std::size_t node = 0;
     while (is_reached[node]) ++node;
     for (std::size_t steps = 0; steps < given.size(); ++steps) node = given[node].parent;
-    refuse_argument(named("options.parents[", node, "]"), options.parents[node], "node ", node,
-                    " must not be above itself");
+    refuse_argument(named("options.parents[", node, "]"), options.parents[node],
+                    "its node must not be above itself");
 }
 
 std::vector<uint32_t> Forest::nodes_of(std::span<const int64_t> samples) {

@@ -758,7 +758,7 @@ static void Plan_OfBadSharing_NamesTheArgument(void) {
                    s.options.parents = tree);
     EXPECT_REFUSED("options.parents[2] = 6: must be -1, or below the number of nodes, 6",
                    s.options.parents = outside);
-    EXPECT_REFUSED("options.parents[2] = 4: node 2 must not be above itself",
+    EXPECT_REFUSED("options.parents[2] = 4: its node must not be above itself",
                    s.options.parents = cycle);
     EXPECT_REFUSED(
         "sizes[1] = 4: its sample, of 13 tokens, must fit options.budgets[0].limit = 10 alone; "

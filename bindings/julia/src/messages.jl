@@ -159,6 +159,7 @@ function last_error()
     isempty(argument) && return (message = translated(message), argument = "", value = value, rule = translated(rule), code = code)
     has_value, is_text = startswith(message, argument * " = "), startswith(message, argument * " = \"")
     own, own_rule, own_value = own_name(argument), translated(rule), is_text ? value : translated(value)
+    startswith(argument, "options.parents[") && (own_value = string(parse(Int, value) + 1)) # a node
     shown = is_text ? " = \"$own_value\"" : has_value ? " = $own_value" : ""
     return (message = "$own$shown: $own_rule", argument = own, value = own_value, rule = own_rule, code = code)
 end

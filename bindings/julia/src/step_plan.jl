@@ -123,6 +123,8 @@ function plan_step(lengths; world_size = nothing, budget = nothing, cost = nothi
     sizes = read_sizes(lengths, progress, costs.functions...)
     ids, shared = as_many(:groups, groups, sizes), as_many(:prefix, prefix, sizes)
     above = parent === nothing ? nothing : as_many(:parent, parent, sizes) .- 1
+    outside = above === nothing ? nothing : findfirst(node -> !(-1 <= node < length(above)), above)
+    outside === nothing || throw(ArgumentError("parent[$outside] = $(above[outside] + 1): must be 0, or at most the number of nodes, $(length(above))"))
     ids === nothing || (given.groups = pointer(ids))
     shared === nothing || (given.prefix = pointer(shared))
     above === nothing || (given.parents = pointer(above))

@@ -64,7 +64,8 @@ end
     @test shared.cu_seqlens == [[0, 5, 7, 11], [0, 6]] && plan.segments === nothing
     forest = SAB.plan_step([7, 9, 6]; budget = 30, parent = [0, 1, 1])
     @test parent(forest.indices) == [1, 2] && SAB.loss_weights(forest, :sample) == [0, 0.5, 0.5]
-    @test thrown(() -> SAB.plan_step([7, 9]; budget = 30, parent = [2, 1])).message == "parent[2] = 0: node 1 must not be above itself"
+    @test thrown(() -> SAB.plan_step([7, 9]; budget = 30, parent = [2, 1])).message == "parent[1] = 2: its node must not be above itself"
+    @test thrown(() -> SAB.plan_step([7, 9]; budget = 30, parent = [0, 3])) == ArgumentError("parent[2] = 3: must be 0, or at most the number of nodes, 2")
     @test thrown(() -> SAB.plan_step(lengths; budget = 6)).message == "sizes[1] = 7: must fit budget = 6 alone; 1 of 6 samples do not"
     @test thrown(() -> SAB.plan_step(lengths; budget = 8, balance = (count, length) -> error("mine"))) isa ErrorException
     both = SAB.plan_step((images = [1, 2, 3, 4], tokens = [10, 20, 30, 40]); world_size = 2, budget = (images = 6, tokens = 60))

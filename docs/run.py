@@ -189,6 +189,8 @@ class Page:
                 self.before = program, None
         elif "not run" in self.said:
             self.before = None
+        elif language.startswith("{"):  # a directive of Sphinx
+            self.before = None
         elif language == "text":
             self.output(number, end)
         elif language in LANGUAGES:

@@ -361,12 +361,14 @@ def reference_list(library: Library) -> str:
     lines = ["", ".. list-table::", "   :header-rows: 1", "", "   * - header", "     - tier"]
     for header in library.headers:
         name = f"sab/{header.room}.h"
-        lines.append(f"   * - :doc:`{name} <c/{header.room}>`" if has_page(header) else f"   * - {name}")
+        lines.append(
+            f"   * - :doc:`{name} <c/{header.room}>`" if has_page(header) else f"   * - {name}"
+        )
         lines.append(f"     - {header.tier}")
     lines += ["", ".. toctree::", "   :hidden:", ""]
     lines += [*(f"   c/{each.room}" for each in library.headers if has_page(each)), ""]
     for header in library.headers:
-        lines += [] if has_page(header) else reference_page(header, "-").splitlines() + [""]
+        lines += [] if has_page(header) else [*reference_page(header, "-").splitlines(), ""]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ import sab.compat
 
 project, version, release = "libsab", sab.__version__, sab.__version__
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["README.md", "generated", "code"]  # index.rst includes README.md
+exclude_patterns = ["generated", "code", "internals"]
 
 html_theme = "furo"
 html_title = f"libsab {release}"

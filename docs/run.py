@@ -187,7 +187,7 @@ class Page:
             if suffix and "not run" not in self.said:
                 program = self.programs.setdefault(name, Program(name, suffix))
                 self.before = program, None
-        elif "not run" in self.said:
+        elif "not run" in self.said or language.startswith("{"):  # "{...}": Sphinx reads it
             self.before = None
         elif language == "text":
             self.output(number, end)

@@ -1,5 +1,5 @@
 #pragma once
-/// Where a plan file has its sections; see docs/formats.md.
+/// Where a plan file has its sections; see docs/internals/formats.md.
 
 #include <algorithm>
 #include <cstddef>

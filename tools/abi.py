@@ -54,7 +54,7 @@ NOTICE = "Generated from the public headers by tools/abi.py: do not edit."
 
 def version_script(library: Library) -> str:
     """Every stable node after the first inherits from the one before it."""
-    lines, previous = [f"# {NOTICE} docs/abi.md describes the nodes."], ""
+    lines, previous = [f"# {NOTICE} docs/internals/abi.md describes the nodes."], ""
     for node, functions in library.nodes().items():
         lines += [f"{node} {{", "  global:", *(f"    {name};" for name in functions)]
         lines += [] if previous or "PROVISIONAL" in node else ["  local:", "    *;"]
@@ -347,17 +347,29 @@ def rust_structs(library: Library) -> str:
 # -- Documentation --
 
 
-def reference_page(header: Header) -> str:
+def reference_page(header: Header, underline: str = "=") -> str:
     title = f"sab/{header.room}.h"
-    return f"{title}\n{'=' * len(title)}\n\n.. doxygenfile:: {header.room}.h\n"
+    return f"{title}\n{underline * len(title)}\n\n.. doxygenfile:: {header.room}.h\n"
+
+
+def has_page(header: Header) -> bool:
+    """Headers without functions are on the page of the list."""
+    return bool(header.of(Function))
 
 
 def reference_list(library: Library) -> str:
     lines = ["", ".. list-table::", "   :header-rows: 1", "", "   * - header", "     - tier"]
     for header in library.headers:
-        lines += [f"   * - :doc:`sab/{header.room}.h <c/{header.room}>`", f"     - {header.tier}"]
+        name = f"sab/{header.room}.h"
+        lines.append(
+            f"   * - :doc:`{name} <c/{header.room}>`" if has_page(header) else f"   * - {name}"
+        )
+        lines.append(f"     - {header.tier}")
     lines += ["", ".. toctree::", "   :hidden:", ""]
-    return "\n".join([*lines, *(f"   c/{header.room}" for header in library.headers), ""])
+    lines += [*(f"   c/{each.room}" for each in library.headers if has_page(each)), ""]
+    for header in library.headers:
+        lines += [] if has_page(header) else [*reference_page(header, "-").splitlines(), ""]
+    return "\n".join(lines)
 
 
 def replace_region(page: str, text: str) -> str:
@@ -623,7 +635,11 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "bindings/rust/libsab/src/raw/structs.rs": rust_structs(library),
         "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
-        **{f"docs/reference/c/{h.room}.rst": reference_page(h) for h in library.headers},
+        **{
+            f"docs/reference/c/{h.room}.rst": reference_page(h)
+            for h in library.headers
+            if has_page(h)
+        },
         BINDINGS: rust(library, include, bindings.read_text() if bindings.exists() else ""),
     }
 

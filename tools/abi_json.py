@@ -1,5 +1,5 @@
 """Writes include/sab_abi.json: the headers for programs that make a binding, with what C's
-declarations do not say. docs/abi.md describes the file.
+declarations do not say. docs/internals/abi.md describes the file.
 
 Whether a parameter is written, may be NULL or is an array, and when and in which thread a callback
 is called, comes from the comments in the headers. Where a comment does not say it in one of the

@@ -32,10 +32,10 @@ GOALS = {  # what the mean difference to static batches may be, besides two stan
 SEEDS = {"glosses, part of speech": 8, "glosses, next word": 8, "functions, module": 8}
 TEXT = """A small model is trained on the same samples with the same number of steps, Adam, and \
 learning rates that are the best for static batches. The seed is that of the model and of the \
-order. The difference is that of the held-out loss to that of static batches of the same seed, and \
-its standard error, both as a share of the loss of static batches. The goal is at most 0.5 % for \
+order. The difference is that of the held-out loss to that of static batches of the same seed. It \
+and its standard error are shares of the loss of static batches. The goal is at most 0.5 % for \
 random steps and 1 % for weighted batches, and two standard errors. Seconds are those of a \
-processor, with the time to make batches; the last column is the time until the mean held-out loss \
+processor, with the time to make batches. The last column is the time until the mean held-out loss \
 is at most 0.5 % above the last one of static batches. Packed rows hold as many samples as a \
 static batch, and are weighted. Those of trl are the same in all epochs, in another order."""
 COLUMNS = [

@@ -161,7 +161,8 @@ SAB_API sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_hi
 SAB_API sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info)
     SAB_NOEXCEPT;
 
-/** Copies the histogram as bytes. Equal histograms have equal bytes. Format: docs/formats.md.
+/** Copies the histogram as bytes, in the format of docs/internals/formats.md. Equal histograms have
+ *  equal bytes.
  *
  * @param histogram  a handle
  * @param buffer     room for `capacity` bytes; may be NULL if `capacity` is 0

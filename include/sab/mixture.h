@@ -29,9 +29,8 @@
  * each step, over all ranks together. One batch is the size of the largest batch of the epoch.
  * Where each batch is of one source, as with the ids of sources in `separate_by`, this always
  * holds. For other batches it is not proven: up to 8 orders are tried until one keeps to it, and
- * the best is taken. One did in tests with 20,000 mixtures of 2 to 1,000 sources, of similar and of
- * very different sizes, on 1 to 256 ranks. sab_mixture_get_report() gives the largest distance of
- * an epoch. The distance may be larger:
+ * the best is taken. sab_mixture_get_report() gives the largest distance of an epoch. The distance
+ * may be larger:
  *
  * - with sab_sampler_options.costliest_first, whose batches come first
  * - where SAB_LAST_STEP_WRAP repeats samples
@@ -41,8 +40,7 @@
  * The ranks take the batches of a step in their order. So any 100 batches of similar sizes are
  * within 2 percentage points of the proportions of the epoch, also where they begin inside a step.
  * A batch of r times the mean size is r / (100 + r) of 100 batches, and may be of one source. With
- * a fixed `batch_size`, or with `separate_by` and 1,000 sources, windows were up to 10 points off
- * in tests.
+ * a fixed `batch_size`, or with `separate_by` and many sources, they may be farther off.
  *
  * Where the last step would have fewer samples than ranks, batches of several samples are divided
  * into smaller ones, over the whole epoch, until all steps are full. SAB_LAST_STEP_DROP then leaves

@@ -41,9 +41,9 @@
  * may differ by some between epochs: sab_sampler_get_batch_count() and `bins` are those of the
  * present epoch. A state holds no rows, so its size does not depend on the samples.
  *
- * Time: about 20 to 50 ns a sample to lay out an epoch. Memory: 12 bytes a sample and about 60 a
- * row; 20 bytes a sample more while an epoch is laid out; `split` needs 8 bytes more a sequence if
- * samples are cut, `balance` 8 more.
+ * Time of laying out an epoch: docs/benchmarks.md. Memory: 12 bytes a sample and about 60 a row; 20
+ * bytes a sample more while an epoch is laid out; `split` needs 8 bytes more a sequence if samples
+ * are cut, `balance` 8 more.
  *
  * # Rows under several capacities
  *
@@ -56,8 +56,7 @@
  * window, the window moves on. So samples that fit into one row together are one. The last 300
  * samples are packed three times, and the fewest rows are kept.
  *
- * Laying out an epoch takes about 1 to 3 microseconds a sample. It is slower when two columns with
- * many distinct sizes need about as many rows.
+ * Laying out an epoch is slower when two columns with many distinct sizes need about as many rows.
  *
  * # Bins of lengths
  *

@@ -126,11 +126,9 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *
  * In a micro-batch the ranks may take batches of different buckets. Each rank has as many batches
  * as the one with most of them; others divide some of theirs. The batches are put in an order in
- * which each source is near its due over all ranks. In tests with 2 to 32 ranks it was less than
- * one batch away where the samples of all sources are spread over the shards. It was up to 3
- * batches away where most shards have one source. 100 batches in a row were up to 9 percentage
- * points from the proportions, with few batches of each rank. sab_mixture_get_report() gives the
- * distance, for all ranks.
+ * which each source is near its due over all ranks. It is farther away where most shards have one
+ * source, and docs/benchmarks.md has figures. sab_mixture_get_report() gives the distance, for all
+ * ranks.
  *
  * @param sizes       sizes of this rank's samples, may be empty or a mixture; with one column. Read
  *     during the call only

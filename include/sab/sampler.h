@@ -607,7 +607,7 @@ SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t ind
     SAB_NOEXCEPT;
 
 /** Saves where the cursor is, and whether the epoch has returned SAB_END. All ranks at one position
- * save the same bytes. Format: docs/formats.md.
+ * save the same bytes. Format: docs/internals/formats.md.
  *
  * @param sampler   a sampler with random access
  * @param state     room for `capacity` bytes; may be NULL when `capacity` is 0

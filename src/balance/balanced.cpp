@@ -101,7 +101,7 @@ void BalancedSequence::exchange(EpochOrder& epoch_order) noexcept {
     step_parts_.step.reset();
 }
 
-/// docs/formats.md says what the numbers are.
+/// docs/internals/formats.md says what the numbers are.
 std::vector<uint64_t> BalancedSequence::state_body(uint64_t step) const {
     const auto& [cuts, rules, first_step, took_over] = present_;
     const UnitPosition &begin = cuts.start(step), &first = cuts.start(0);

@@ -1,4 +1,4 @@
-/// A model as bytes. docs/formats.md describes the format.
+/// A model as bytes. docs/internals/formats.md describes the format.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-/// A plan as bytes. docs/formats.md describes the format.
+/// A plan as bytes. docs/internals/formats.md describes the format.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that programs of earlier and of later releases run with this library: run.sh PREFIX PROGRAMS SCRATCH.
 # PREFIX is an installation of a build with SAB_BUILD_TESTS, PROGRAMS the folder with its C tests.
-# docs/abi.md has the rules. Prints "N passed, N failed".
+# docs/internals/abi.md has the rules. Prints "N passed, N failed".
 set -euo pipefail
 prefix=$(realpath "$1") programs=$(realpath "$2") scratch=$3
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,10 +1,10 @@
 """Passes structs of other sizes to every function that takes one: struct_sizes.py LIBRARY PROGRAMS
 SCRATCH.
 
-Structs begin with struct_size, so that they may grow (docs/abi.md). PROGRAMS is a folder with the C
-tests of LIBRARY, a shared one. They are run with a library loaded before it that is generated from
-the headers: it has a function of the same name for each one with such a struct. This function calls
-that of LIBRARY
+Structs begin with struct_size, so that they may grow (docs/internals/abi.md). PROGRAMS is a folder
+with the C tests of LIBRARY, a shared one. They are run with a library loaded before it that is
+generated from the headers: it has a function of the same name for each one with such a struct. This
+function calls that of LIBRARY
 
 - with a struct that is 8 bytes too short: it must be refused, and no byte of a result changed;
 - with options that are 8 bytes longer, and not zero there: they must be refused;

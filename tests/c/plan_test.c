@@ -1354,7 +1354,7 @@ static uint64_t plan_fingerprint(const sab_plan *plan) {
     return info.fingerprint;
 }
 
-/* Where a section of the image of a plan of one column begins. See docs/formats.md. */
+/* Where a section of the image of a plan of one column begins. See docs/internals/formats.md. */
 struct section {
     const char *name;
     size_t offset;

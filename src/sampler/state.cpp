@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t state_version = 6;
 
 /// A kind of sampler that has states.
-struct Kind {
+struct StateKind {
     const char* constructor;
     /// Between samplers of the kind with another fingerprint.
     const char* difference = "other sizes or options";
@@ -26,7 +26,7 @@ constexpr const char* lower =
     "and call sab_sampler_set_budget()";
 
 /// Those of which states say more.
-constexpr Kind kinds[] = {
+constexpr StateKind state_kinds[] = {
     {"sab_bucket_sampler_new", "another plan or balance", lower},
     {"sab_sequential_sampler_new", "another plan", lower},
     {"sab_costliest_sampler_new", "another plan"},
@@ -39,8 +39,8 @@ constexpr Kind kinds[] = {
     {"sab_bagua_sampler_new", "other complexities or options"},
 };
 
-Kind find_kind(uint32_t number) {
-    for (const Kind& kind : kinds)
+StateKind find_kind(uint32_t number) {
+    for (const StateKind& kind : state_kinds)
         if (static_cast<uint32_t>(kind_of(kind.constructor)) == number) return kind;
     for (const char* const constructor : sampler_constructors)
         if (static_cast<uint32_t>(kind_of(constructor)) == number) return {constructor};
@@ -105,7 +105,7 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
     std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
     check_state_size(state.size(), std::max<std::size_t>(header.length, sizeof header));
     check_state_checksum(header.checksum, checksum_of(state));
-    const Kind own = find_kind(static_cast<uint32_t>(kind));
+    const StateKind own = find_kind(static_cast<uint32_t>(kind));
     if (header.kind != static_cast<uint32_t>(kind))
         mismatch_state("was saved by another kind of sampler: it is of ",
                        find_kind(header.kind).constructor, ", this sampler of ", own.constructor);

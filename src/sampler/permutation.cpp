@@ -69,27 +69,33 @@ uint64_t Permutation::inverse(uint64_t value) const {
     return x;
 }
 
-/// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by
-/// themselves. `count` is rounded up to full vectors, for which `values` has room.
-template <int vector_bytes, int count_of_rounds, class Word>
+/// The rounds on a vector; compilers do not shift vectors of 16 bits by a variable by themselves.
+template <int count_of_rounds, class Word, class Vector>
 [[gnu::always_inline]] static inline void run_rounds(const Word mask, const Word shift,
-                                                     const uint64_t* keys, Word* values,
-                                                     std::size_t count) {
-    typedef Word Vector __attribute__((vector_size(vector_bytes)));
+                                                     const Vector* add, Vector& x) {
+    x += add[0];
+    for (int r = 1; r <= count_of_rounds; ++r) {
+        x &= mask;
+        x ^= x >> shift;
+        x += add[r];
+        x = x * (x + x + 1);
+    }
+    x &= mask;
+    x ^= x >> shift;
+}
+
+/// The same on all values. `count` is rounded up to full vectors, for which `values` has room.
+template <int count_of_rounds, class Word>
+[[gnu::always_inline]] static inline void run_all_rounds(const Word mask, const Word shift,
+                                                         const uint64_t* keys, Word* values,
+                                                         std::size_t count) {
+    typedef Word Vector __attribute__((vector_size(32)));
     Vector add[count_of_rounds + 1];
     for (int r = 0; r <= count_of_rounds; ++r) add[r] = Vector{} + static_cast<Word>(keys[r]);
     for (std::size_t i = 0; i < count; i += sizeof(Vector) / sizeof(Word)) {
         Vector x;
         std::memcpy(&x, values + i, sizeof x);
-        x += add[0];
-        for (int r = 1; r <= count_of_rounds; ++r) {
-            x &= mask;
-            x ^= x >> shift;
-            x += add[r];
-            x = x * (x + x + 1);
-        }
-        x &= mask;
-        x ^= x >> shift;
+        run_rounds<count_of_rounds>(mask, shift, add, x);
         std::memcpy(values + i, &x, sizeof x);
     }
 }
@@ -97,13 +103,13 @@ template <int vector_bytes, int count_of_rounds, class Word>
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint16_t* values, std::size_t count) {
     const auto mask = static_cast<uint16_t>(keys.mask), shift = static_cast<uint16_t>(keys.shift);
     if (keys.rounds == rounds)
-        run_rounds<32, rounds>(mask, shift, keys.add, values, count);
+        run_all_rounds<rounds>(mask, shift, keys.add, values, count);
     else
-        run_rounds<32, most_rounds>(mask, shift, keys.add, values, count);
+        run_all_rounds<most_rounds>(mask, shift, keys.add, values, count);
 }
 
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, std::size_t count) {
-    run_rounds<32, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
+    run_all_rounds<rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
 /// Replaces the places by their values. Passes instead of a loop a value, so that the rounds run on
@@ -174,14 +180,14 @@ void Permutation::map_narrow_by(const Range& range, std::span<uint32_t> places) 
 
 namespace {
 
-// Of a vector of 16 or 32 bits a value: which values are not below the limit; those that a mask
-// chooses, moved to the front; and the other way round.
+// Of a vector of 16 or 32 bits a value: which values are above the last one inside; those that a
+// mask chooses, moved to the front; and the other way round.
 
-SAB_AVX512 inline __mmask32 outside_of(__m512i values, uint16_t limit) {
-    return _mm512_cmpge_epu16_mask(values, _mm512_set1_epi16(static_cast<int16_t>(limit)));
+SAB_AVX512 inline __mmask32 outside_of(__m512i values, uint16_t last) {
+    return _mm512_cmpgt_epu16_mask(values, _mm512_set1_epi16(static_cast<int16_t>(last)));
 }
-SAB_AVX512 inline __mmask16 outside_of(__m512i values, uint32_t limit) {
-    return _mm512_cmpge_epu32_mask(values, _mm512_set1_epi32(static_cast<int32_t>(limit)));
+SAB_AVX512 inline __mmask16 outside_of(__m512i values, uint32_t last) {
+    return _mm512_cmpgt_epu32_mask(values, _mm512_set1_epi32(static_cast<int32_t>(last)));
 }
 SAB_AVX512 inline __m512i compress(__mmask32 mask, __m512i values) {
     return _mm512_maskz_compress_epi16(mask, values);
@@ -196,31 +202,70 @@ SAB_AVX512 inline __m512i expand(__m512i values, __mmask16 mask, __m512i chosen)
     return _mm512_mask_expand_epi32(values, mask, chosen);
 }
 
-/// Copies the values that are outside. Returns their number.
-template <class Word>
-SAB_AVX512 std::size_t take_outside(const Word* values, std::size_t count, Word limit, Word* out) {
-    constexpr std::size_t lanes = sizeof(__m512i) / sizeof(Word);
-    std::size_t taken = 0;
-    for (std::size_t i = 0; i < count; i += lanes) {
-        const __m512i x = _mm512_loadu_si512(values + i);
-        auto mask = outside_of(x, limit);
-        if (count - i < lanes) mask &= static_cast<decltype(mask)>((1u << (count - i)) - 1);
-        _mm512_storeu_si512(out + taken, compress(mask, x));
-        taken += static_cast<std::size_t>(_mm_popcnt_u32(mask));
-    }
-    return taken;
+SAB_AVX512 inline __m512i blend(__mmask32 mask, __m512i values, __m512i chosen) {
+    return _mm512_mask_blend_epi16(mask, values, chosen);
+}
+SAB_AVX512 inline __m512i blend(__mmask16 mask, __m512i values, __m512i chosen) {
+    return _mm512_mask_blend_epi32(mask, values, chosen);
 }
 
-/// Replaces the values that are outside by `settled`, in their order.
-template <class Word>
-SAB_AVX512 void put_back(Word* values, std::size_t count, Word limit, const Word* settled) {
-    for (std::size_t i = 0; i < count; i += sizeof(__m512i) / sizeof(Word)) {
-        const __m512i x = _mm512_loadu_si512(values + i);
-        const auto mask = outside_of(x, limit);
-        _mm512_storeu_si512(values + i, expand(x, mask, _mm512_loadu_si512(settled)));
-        settled += _mm_popcnt_u32(mask);
+/// The rounds on lists of values.
+template <int count_of_rounds, class Word>
+struct WideRounds {
+    typedef Word Vector __attribute__((vector_size(64)));
+    using Mask = decltype(outside_of(__m512i{}, Word{}));
+    static constexpr std::size_t lanes = sizeof(Vector) / sizeof(Word);
+
+    SAB_AVX512 WideRounds(uint64_t bits, uint32_t shifted, const uint64_t* keys, Word last_inside)
+        : mask(static_cast<Word>(bits)), shift(static_cast<Word>(shifted)), last(last_inside) {
+        for (int r = 0; r <= count_of_rounds; ++r) add[r] = Vector{} + static_cast<Word>(keys[r]);
     }
-}
+
+    SAB_AVX512 __m512i run(__m512i values) const {
+        Vector x;
+        std::memcpy(&x, &values, sizeof x);
+        run_rounds<count_of_rounds>(mask, shift, add, x);
+        std::memcpy(&values, &x, sizeof x);
+        return values;
+    }
+    SAB_AVX512 static Mask first(std::size_t count) {
+        return static_cast<Mask>(count < lanes ? (1u << count) - 1 : ~0u);
+    }
+
+    /// Once. Copies the values that are outside then. Returns their number.
+    SAB_AVX512 std::size_t once(Word* values, std::size_t count, Word* outside) const {
+        std::size_t taken = 0;
+        for (std::size_t i = 0; i < count; i += lanes) {
+            const __m512i x = run(_mm512_loadu_si512(values + i));
+            _mm512_storeu_si512(values + i, x);
+            const auto chosen = static_cast<Mask>(outside_of(x, last) & first(count - i));
+            _mm512_storeu_si512(outside + taken, compress(chosen, x));
+            taken += static_cast<std::size_t>(_mm_popcnt_u32(chosen));
+        }
+        return taken;
+    }
+    /// Until all values are inside.
+    SAB_AVX512 void all(Word* values, std::size_t count) const {
+        for (std::size_t i = 0; i < count; i += lanes) {
+            __m512i x = _mm512_loadu_si512(values + i);
+            for (Mask left = first(count - i); left != 0; left &= outside_of(x, last))
+                x = blend(left, x, run(x));
+            _mm512_storeu_si512(values + i, x);
+        }
+    }
+    /// Replaces the values that are outside by `settled`, in their order.
+    SAB_AVX512 void put_back(Word* values, std::size_t count, const Word* settled) const {
+        for (std::size_t i = 0; i < count; i += lanes) {
+            const __m512i x = _mm512_loadu_si512(values + i);
+            const Mask chosen = outside_of(x, last);
+            _mm512_storeu_si512(values + i, expand(x, chosen, _mm512_loadu_si512(settled)));
+            settled += _mm_popcnt_u32(chosen);
+        }
+    }
+
+    Word mask, shift, last;
+    Vector add[count_of_rounds + 1];
+};
 
 // Of 16 values of 32 bits: as words.
 SAB_AVX512 inline void store(__m512i values, uint32_t* out) {
@@ -279,47 +324,34 @@ SAB_AVX512 void put_range(uint32_t* places, std::size_t count, const Permutation
 
 }  // namespace
 
-SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint16_t* values, std::size_t count) {
-    const auto mask = static_cast<uint16_t>(keys.mask), shift = static_cast<uint16_t>(keys.shift);
-    if (keys.rounds == rounds)
-        run_rounds<64, rounds>(mask, shift, keys.add, values, count);
-    else
-        run_rounds<64, most_rounds>(mask, shift, keys.add, values, count);
-}
-
-SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint32_t* values, std::size_t count) {
-    run_rounds<64, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
-}
-
 /// settle_narrow() with vectors of 64 bytes. Values that are outside become a list of their own,
-/// which goes through the rounds again, and so on. From the last list back, each list replaces the
-/// values that are outside in the one before.
-template <class Word>
-void Permutation::settle_wide(Word* values, std::size_t count) const {
-    constexpr std::size_t few = 4, most_lists = 8;
-    const bool has_outside = keys_.mask >= count_;
-    const auto limit = static_cast<Word>(count_);
+/// which goes through the rounds again, and so on, until a list fits a vector. From the last list
+/// back, each list replaces the values that are outside in the one before.
+template <int count_of_rounds, class Word>
+SAB_AVX512 void Permutation::settle_wide_by(Word* values, std::size_t count) const {
+    constexpr std::size_t most_lists = 8;
+    const WideRounds<count_of_rounds, Word> wide(keys_.mask, keys_.shift, keys_.add,
+                                                 static_cast<Word>(count_ - 1));
     Word room[most_lists][block + full];
     Word* lists[most_lists + 1] = {values};
     for (std::size_t k = 0; k < most_lists; ++k) lists[k + 1] = room[k];
     std::size_t counts[most_lists + 1] = {count}, last = 0;
-    apply_wide(keys_, values, count);
-    while (has_outside) {
-        const std::size_t left = take_outside(lists[last], counts[last], limit, lists[last + 1]);
-        ++last;
-        counts[last] = left;
-        if (left <= few || last == most_lists) {
-            for (std::size_t i = 0; i < left; ++i)
-                lists[last][i] = static_cast<Word>(walk(lists[last][i]));
-            break;
-        }
-        apply_wide(keys_, lists[last], left);
-    }
-    for (; last > 0; --last) put_back(lists[last - 1], counts[last - 1], limit, lists[last]);
+    for (; counts[last] > wide.lanes && last < most_lists; ++last)
+        counts[last + 1] = wide.once(lists[last], counts[last], lists[last + 1]);
+    wide.all(lists[last], counts[last]);
+    for (; last > 0; --last) wide.put_back(lists[last - 1], counts[last - 1], lists[last]);
 }
 
 template <class Word>
-void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
+SAB_AVX512 void Permutation::settle_wide(Word* values, std::size_t count) const {
+    if (sizeof(Word) > 2 || keys_.rounds == rounds)  // words of 32 bits are for more than 16 bits
+        settle_wide_by<rounds>(values, count);
+    else
+        settle_wide_by<most_rounds>(values, count);
+}
+
+template <class Word>
+SAB_AVX512 void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
     Word values[block + full];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
@@ -331,7 +363,7 @@ void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
 }
 
 template <class Word>
-void Permutation::map_wide_by(const Range& range, std::span<uint32_t> places) const {
+SAB_AVX512 void Permutation::map_wide_by(const Range& range, std::span<uint32_t> places) const {
     Word values[block + full];
     for (; !places.empty(); places = places.subspan(std::min(block, places.size()))) {
         const std::size_t size = std::min(block, places.size());

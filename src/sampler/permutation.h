@@ -116,14 +116,14 @@ private:
     void map_narrow_by(const Range& range, std::span<uint32_t> places) const;
     template <class Word>
     void settle_narrow(Word* values, std::size_t count) const;
-    static void apply_wide(const Rounds& keys, uint16_t* values, std::size_t count);
-    static void apply_wide(const Rounds& keys, uint32_t* values, std::size_t count);
     template <class Word>
     void fill_wide_by(uint64_t first, std::span<uint32_t> out) const;
     template <class Word>
     void map_wide_by(const Range& range, std::span<uint32_t> places) const;
     template <class Word>
     void settle_wide(Word* values, std::size_t count) const;
+    template <int count_of_rounds, class Word>
+    void settle_wide_by(Word* values, std::size_t count) const;
 
     uint64_t count_;
     union {

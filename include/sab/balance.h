@@ -421,15 +421,19 @@ typedef struct sab_step_segment {
  * where that lowers the cost of the costliest rank or saves micro-batches. The number of
  * micro-batches is not always the fewest, since fewer would compute some tokens more often: the one
  * is taken with the least sum of the costliest rank and, for each of its micro-batches, a twentieth
- * of what a full one costs. Sizes must be whole numbers in one column, rows, with at most one
- * `balance`; several budgets are kept. Groups are trees of depth one.
+ * of what a full one costs. Where most groups exceed half of a budget, no micro-batch holds two of
+ * them, so that fewer micro-batches than groups compute prefixes again. Sizes must be whole numbers
+ * in one column, rows, with at most one `balance`; several budgets are kept. Groups are trees of
+ * depth one.
  *
  * Method, shared tokens: up to 9 samples are divided by dynamic programming over all sets of them.
  * Of more, trees that no micro-batch holds are cut, above their leaves where possible.
  * Micro-batches then take whole trees, largest first, and parts of trees where more room than a
- * part computes again would stay free; how much more is searched for. They are also filled up to
- * the lowest common cost that suffices. Micro-batches go to ranks as by sab_items_partition(), and
- * ranks exchange parts of trees. The most even of these ways is taken.
+ * part computes again would stay free; how much more is searched for. A part of which more than a
+ * tenth is computed again is taken only where there would otherwise be too many micro-batches.
+ * Micro-batches are also filled up to the lowest common cost that suffices. Micro-batches go to
+ * ranks as by sab_items_partition(), and ranks exchange parts of trees. The most even of these ways
+ * is taken.
  *
  * Several costs: the plan is also made for each of them alone, and the one with the most even ranks
  * is taken. It compares the largest rank_imbalance / least_rank_imbalance of all costs.
@@ -444,7 +448,8 @@ typedef struct sab_step_segment {
  * Time: a step takes longer where the budget is nearly used up, with a quadratic `balance` and with
  * several costs. Several numbers are tried where the fewest micro-batches are far above the lower
  * bound. A callback as a cost is called once for each sample of rows, or each node, and many times
- * in the padded layout. With `parents` time grows with the square of the depth of a tree.
+ * in the padded layout. With shared tokens time and memory also grow with micro-batches times the
+ * depth of trees, and time with micro-batches times the children of a node.
  * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.

@@ -62,27 +62,46 @@ private:
     uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
     double& held(uint32_t part, std::size_t budget) { return weights_[budget * parts_ + part]; }
 
-    /// Whether the part of an item has room when another comes for it.
-    bool has_room(uint32_t item, uint32_t other) {
-        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
-            const std::span<const double> weights = samples_.weight_table()[b];
-            if (held(part_of_[item], b) - weights[item] + weights[other] > samples_.capacities[b])
-                return false;
+    /// What the part of an item holds without it.
+    double others(uint32_t item, std::size_t budget) {
+        return held(part_of_[item], budget) - samples_.weight_table()[budget][item];
+    }
+
+    /// The items of a rank side by side, since all pairs are looked at.
+    void read_theirs(std::span<const uint32_t> items) {
+        theirs_.clear();
+        for (const uint32_t item : items) {
+            theirs_.push_back(samples_.costs[item]);
+            for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+                theirs_.push_back(samples_.weight_table()[b][item]);
+                theirs_.push_back(others(item, b));
+            }
         }
-        return true;
     }
 
     bool lower(uint32_t from, uint32_t to) {
         const double gap = loads_[from] - loads_[to];
+        const std::size_t budgets = samples_.capacities.size();
         double best = gap / 2 - loads_[from] * 1e-12;
         std::size_t given = 0, taken = 0;
         bool is_found = false;
+        read_theirs(items_[to]);
+        std::vector<double> weights(budgets), left(budgets);  // of `ours`
         for (std::size_t i = 0; i < items_[from].size(); ++i) {
-            for (std::size_t j = 0; j < items_[to].size(); ++j) {
-                const uint32_t ours = items_[from][i], theirs = items_[to][j];
-                const double score =
-                    std::abs(samples_.costs[ours] - samples_.costs[theirs] - gap / 2);
-                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours)) continue;
+            const uint32_t ours = items_[from][i];
+            for (std::size_t b = 0; b < budgets; ++b) {
+                weights[b] = samples_.weight_table()[b][ours];
+                left[b] = others(ours, b);
+            }
+            const double* theirs = theirs_.data();
+            for (std::size_t j = 0; j < items_[to].size(); ++j, theirs += 1 + 2 * budgets) {
+                const double score = std::abs(samples_.costs[ours] - theirs[0] - gap / 2);
+                if (score >= best) continue;
+                bool has_room = true;
+                for (std::size_t b = 0; b < budgets && has_room; ++b)
+                    has_room = left[b] + theirs[1 + 2 * b] <= samples_.capacities[b] &&
+                               theirs[2 + 2 * b] + weights[b] <= samples_.capacities[b];
+                if (!has_room) continue;
                 best = score;
                 given = i;
                 taken = j;
@@ -114,6 +133,8 @@ private:
     std::vector<double> weights_;               ///< that each micro-batch holds, by budget
     std::vector<double> loads_;                 ///< of the ranks
     std::vector<std::vector<uint32_t>> items_;  ///< of the ranks
+    std::vector<double> theirs_;  ///< of each item of a rank: its cost, and for each budget its
+                                  ///< weight and what its part holds without it
 };
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <utility>
+
+#include "base/progress.h"
 
 namespace sab {
 namespace {
@@ -25,12 +28,12 @@ std::vector<uint32_t> with(std::span<const uint32_t> all, std::span<const uint32
 
 }  // namespace
 
-SharedEvener::SharedEvener(const SharedItems& items, SharedFiller& filler, uint32_t ranks,
-                           uint32_t micro_batches, std::span<uint32_t> part_of)
+SharedEvener::SharedEvener(const SharedItems& items, uint32_t ranks, uint32_t micro_batches,
+                           std::span<uint32_t> part_of)
     : items_(items),
-      filler_(filler),
       micro_batches_(micro_batches),
       part_of_(part_of),
+      branches_(items),
       leaves_(std::size_t{ranks} * micro_batches),
       loads_(items.loads_of(part_of, leaves_.size())),
       costs_(ranks) {
@@ -42,6 +45,7 @@ void SharedEvener::even_out() {
     const std::size_t ranks = costs_.size(), receivers = std::min(most_receivers, ranks - 1);
     std::vector<uint32_t> cheapest(ranks);
     for (std::size_t moves = moves_of_a_rank * ranks; moves > 0; --moves) {
+        report_progress(0, items_.count);  // so that a caller can stop
         const auto from = static_cast<uint32_t>(std::ranges::max_element(costs_) - costs_.begin());
         const double mean =
             std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(ranks);
@@ -79,18 +83,16 @@ void SharedEvener::find_moves(uint32_t from, uint32_t to, Move& best) {
     Load limits = items_.limits;
     limits[0] = std::min(limits[0], load[0] + (costs_[from] - costs_[to]) / 2);
     for (uint32_t other = from * micro_batches_; other < (from + 1) * micro_batches_; ++other) {
-        const std::span<const uint32_t> leaves = leaves_[other];
-        for (std::size_t begin = 0, end = 0; begin < leaves.size(); begin = end) {
-            while (end < leaves.size() && items_.tree[leaves[end]] == items_.tree[leaves[begin]])
-                ++end;
-            const std::span<const uint32_t> own = leaves.subspan(begin, end - begin),
-                                            chosen = filler_.choose_some(own, load, limits);
-            if (chosen.empty()) continue;
-            const double less = items_.load_of(own)[0] - items_.load_of(without(own, chosen))[0];
-            const double more = items_.load_of(with(leaves_[part], chosen))[0] - load[0];
-            const double cost = std::max(costs_[from] - less, costs_[to] + more);
-            if (cost >= best.cost) continue;
-            best = {other, part, cost, {chosen.begin(), chosen.end()}};
+        branches_.build(leaves_[other]);
+        for (const uint32_t root : branches_.roots()) {
+            if (!branches_.choose(root, load, limits, SharedBranches::most_again)) continue;
+            std::vector<uint32_t> leaves;
+            for (const uint32_t node : branches_.chosen())
+                branches_.for_each_leaf(node, [&](uint32_t leaf) { leaves.push_back(leaf); });
+            std::ranges::sort(leaves);
+            const double more = items_.load_of(with(leaves_[part], leaves))[0] - load[0];
+            const double cost = std::max(costs_[from] - branches_.less()[0], costs_[to] + more);
+            if (cost < best.cost) best = {other, part, cost, std::move(leaves)};
         }
     }
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "balance/shared_filler.h"
+#include "balance/shared_branches.h"
 #include "balance/shared_items.h"
 
 namespace sab {
@@ -15,8 +15,8 @@ namespace sab {
 class SharedEvener {
 public:
     /// `part_of`: of each leaf; changed by even_out().
-    SharedEvener(const SharedItems& items, SharedFiller& filler, uint32_t ranks,
-                 uint32_t micro_batches, std::span<uint32_t> part_of);
+    SharedEvener(const SharedItems& items, uint32_t ranks, uint32_t micro_batches,
+                 std::span<uint32_t> part_of);
     void even_out();
 
 private:
@@ -32,9 +32,9 @@ private:
     void apply(const Move& move);
 
     const SharedItems& items_;
-    SharedFiller& filler_;
     uint32_t micro_batches_;
     std::span<uint32_t> part_of_;
+    SharedBranches branches_;
     std::vector<std::vector<uint32_t>> leaves_;  ///< of each micro-batch, ascending
     std::vector<Load> loads_;                    ///< of each micro-batch
     std::vector<double> costs_;                  ///< of each rank

@@ -7,9 +7,44 @@
 #include <utility>
 #include <vector>
 
+#include "balance/shared_branches.h"
 #include "balance/shared_items.h"
 
 namespace sab {
+
+/// Trees, of which the largest is looked for that is not above a size. Those of which a part is
+/// taken are few.
+class TreesBySize {
+public:
+    using Sized = std::pair<double, uint32_t>;  ///< size, tree
+
+    void reset(std::span<const double> sizes);
+    bool is_empty() const { return count_ == 0; }
+    /// Must not be empty.
+    Sized largest() { return last(all_.size(), cut_.end()); }
+    /// A tree of `none` when all are larger.
+    Sized largest_up_to(double size);
+    void erase(const Sized& tree);
+    /// One that was erased.
+    void insert(const Sized& tree);
+
+private:
+    using Cut = std::set<Sized>;
+    Sized last(std::size_t end, Cut::const_iterator cut_end);
+    uint32_t last_before(std::size_t end);
+
+    std::vector<Sized> all_;        ///< ascending
+    std::vector<uint32_t> places_;  ///< of each tree, in `all_`; `none`: erased there
+    std::vector<uint32_t> ends_;    ///< of each place, behind the last before it that is not erased
+    Cut cut_;
+    std::size_t count_ = 0;
+};
+
+/// When a part of a tree is taken.
+struct Cutting {
+    double waste;  ///< least share of a micro-batch that it uses
+    double share;  ///< of SharedBranches::choose()
+};
 
 /// Keeps its scratch memory between calls.
 class SharedFiller {
@@ -17,52 +52,33 @@ public:
     explicit SharedFiller(const SharedItems& items);
 
     /// Fills `part_of` with the number of a micro-batch for each leaf. Each micro-batch takes the
-    /// largest tree, or rest of a tree, that fits; and then a part of one where that uses at least
-    /// `waste` of its room, without what is computed again. Returns the number of micro-batches; 0
+    /// largest tree, or rest of a tree, that fits; and then a part of one where that uses enough
+    /// of its room, without what is computed again. Returns the number of micro-batches; 0
     /// if there would be more than `most`. `limits`: of a micro-batch, for each kind.
-    std::size_t fill(const Load& limits, double waste, std::size_t most,
+    std::size_t fill(const Load& limits, const Cutting& cutting, std::size_t most,
                      std::span<uint32_t> part_of);
 
-    /// Leaves of one tree for which a micro-batch with a load has room. Valid until the next call.
-    std::span<const uint32_t> choose_some(std::span<const uint32_t> leaves, const Load& load,
-                                          const Load& limits);
-
 private:
-    /// What is left of a tree.
-    struct Rest {
-        std::vector<uint32_t> leaves;
-        std::vector<uint32_t> least;   ///< of SharedItems, for each leaf and the one before
-        std::vector<uint32_t> levels;  ///< of `least`
-        Load load;
-        double size;
-    };
-    struct Range {
-        std::size_t first, end;
-    };
-
     double size_of(const Load& load) const;
     double room_of(const Load& load) const;
     bool fits(const Load& load) const;
     bool fill_part(uint32_t part);
     bool take_whole(uint32_t tree, Load& load, uint32_t part);
     bool take_some(Load& load, bool is_empty, uint32_t part);
-    Load load_of(const Rest& rest, Range range) const;
-    void measure(Rest& rest) const;
-    void choose(const Rest& rest, const Load& load);
-    double used_room(const Rest& rest);
-    void list_others(const Rest& rest);
     void take_chosen(uint32_t tree, Load& load, uint32_t part);
+    void write(uint32_t node, uint32_t part) {
+        rests_.for_each_leaf(node, [&](uint32_t leaf) { part_of_[leaf] = part; });
+    }
 
     const SharedItems& items_;
-    std::vector<Rest> all_, rests_;
-    Rest some_;
-    std::vector<uint32_t> by_path_;  ///< trees, those with the least in common first
+    SharedBranches all_, rests_;     ///< `rests_`: what is left
+    std::vector<uint32_t> by_path_;  ///< trees to cut, those with the least in common first
     std::vector<uint32_t> open_;     ///< the same, without most of those that are taken
-    std::set<std::pair<double, uint32_t>> by_size_;  ///< the rests
+    std::vector<double> sizes_;      ///< of each tree, what is left
+    TreesBySize by_size_;
     Load limits_{};
-    double waste_ = 0;
+    Cutting cutting_{};
     std::span<uint32_t> part_of_;
-    std::vector<uint32_t> chosen_, best_, others_;
 };
 
 }  // namespace sab

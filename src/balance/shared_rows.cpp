@@ -15,7 +15,11 @@ namespace sab {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double wastes[] = {1, 0.25, 0.0625, 0.03125, 0};  // the first cuts no tree
+// The first cuts no tree that fits, the last fills micro-batches at any cost.
+constexpr Cutting cuttings[] = {
+    {1, SharedBranches::most_again},      {0.25, SharedBranches::most_again},
+    {0.0625, SharedBranches::most_again}, {0.03125, SharedBranches::most_again},
+    {0, SharedBranches::most_again},      {0, 1}};
 constexpr int most_halvings = 8;
 constexpr double near_even = 1.0005;        // the costliest rank, to the mean of the cheapest way
 constexpr double micro_batch_share = 0.05;  // of a full one's cost, in the choice of their number
@@ -36,10 +40,10 @@ SharedDivider::SharedDivider(const SharedItems& items, uint64_t ranks)
       filler_(items),
       part_of_(items.count),
       best_(items.count) {
-    for (const double waste : wastes) {
-        const std::size_t parts = filler_.fill(items.limits, waste, items.count, part_of_);
+    for (const Cutting& cutting : cuttings) {
+        const std::size_t parts = filler_.fill(items.limits, cutting, items.count, part_of_);
         if (ways_.empty()) whole_ = part_of_;
-        ways_.push_back({waste, parts, sum_of(items.loads_of(part_of_, parts))});
+        ways_.push_back({cutting, parts, sum_of(items.loads_of(part_of_, parts))});
         if (parts <= 1) break;
     }
 }
@@ -57,7 +61,7 @@ double SharedDivider::divide(uint64_t micro_batches, std::span<uint32_t> part_of
     const std::size_t parts = std::size_t{ranks_} * micro_batches_;
     most_ = never;
     if (const Way* const way = best_way(parts)) {
-        filler_.fill(items_.limits, way->waste, parts, part_of_);
+        filler_.fill(items_.limits, way->cutting, parts, part_of_);
         keep_if_better();
     }
     const double even = std::ranges::min(ways_, {}, &Way::cost).cost / ranks_;
@@ -119,7 +123,7 @@ void SharedDivider::fill_evenly(std::size_t parts) {
     std::vector<uint32_t> found;
     for (int k = 0; k < most_halvings && low < high; ++k) {
         limits[0] = k == 0 ? high : (low + high) / 2;
-        if (filler_.fill(limits, 0, parts, part_of_) > 0) {
+        if (filler_.fill(limits, {0, SharedBranches::most_again}, parts, part_of_) > 0) {
             high = limits[0];
             found = part_of_;
         } else if (k == 0) {
@@ -145,7 +149,7 @@ void SharedDivider::put_on_ranks() {
     even_ranks(pieces.items, ranks_, micro_batches_, near_even - 1, pieces.part_of);
     for (std::size_t leaf = 0; leaf < items_.count; ++leaf)
         part_of_[leaf] = pieces.part_of[pieces.of_leaf[leaf]];
-    SharedEvener(items_, filler_, ranks_, micro_batches_, part_of_).even_out();
+    SharedEvener(items_, ranks_, micro_batches_, part_of_).even_out();
 }
 
 double SharedDivider::costliest_rank() const {

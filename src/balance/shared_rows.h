@@ -18,7 +18,7 @@ public:
 
     /// A way to fill micro-batches, as many as it needs.
     struct Way {
-        double waste;  ///< of SharedFiller
+        Cutting cutting;
         std::size_t parts;
         double cost;
     };

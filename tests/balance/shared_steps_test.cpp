@@ -364,4 +364,55 @@ TEST(SharedSteps, OfManyGroups_AreEvenAndComputeLittleTwice) {
     }
 }
 
+/// A conversation with an answer at each turn: node 2i is a turn, and node 2i + 1 its answer.
+TEST(SharedSteps, OfADeepTree_KeepAllRules) {
+    Step step;
+    for (int turn = 0; turn < 500; ++turn) {
+        step.parents.insert(step.parents.end(), {turn > 0 ? 2 * turn - 2 : -1, 2 * turn});
+        step.sizes.insert(step.sizes.end(), {1, 50});
+    }
+    step.limit = 1000;
+    step.world_size = 8;
+    const Plan plan(step);
+    ASSERT_TRUE(plan.is_made());
+    check_plan(step, plan);
+}
+
+/// With up to four children for each node that is not of the last level.
+void add_tree(Step& step, Random& random, int64_t parent, int levels) {
+    const auto node = static_cast<int64_t>(step.sizes.size());
+    step.parents.push_back(parent);
+    step.sizes.push_back(1 + random.below(1000));
+    for (int child = levels > 1 ? random.below(4) : -1; child >= 0; --child)
+        add_tree(step, random, node, levels - 1);
+}
+
+TEST(SharedSteps, OfManyDeepTrees_AreEvenAndComputeLittleTwice) {
+    Random random(3);
+    Step step;
+    for (int tree = 0; tree < 100; ++tree) add_tree(step, random, -1, 5);
+    step.limit = 16384;
+    step.world_size = 8;
+    const Plan plan(step);
+    ASSERT_TRUE(plan.is_made());
+    const Nodes nodes(step);
+    // Each node in as many micro-batches as those below it need.
+    std::vector<double> below(nodes.tokens.size()), times(nodes.tokens.size(), 1);
+    double least = 0;
+    for (std::size_t at = below.size(); at-- > 0;) {
+        const double room = step.limit - nodes.begins[at] - nodes.tokens[at];
+        times[at] = std::max(times[at], std::ceil(below[at] / room));
+        const double all = times[at] * nodes.tokens[at] + below[at];
+        if (nodes.parents[at] < 0) {
+            least += all;
+            continue;
+        }
+        const auto parent = static_cast<std::size_t>(nodes.parents[at]);
+        below[parent] += all;
+        times[parent] = std::max(times[parent], times[at]);
+    }
+    EXPECT_LE(plan.costliest_rank() * 8, least * 1.01);
+    EXPECT_LE(plan.view.rank_imbalance[0], 1.005);
+}
+
 }  // namespace

@@ -322,7 +322,8 @@ typedef struct sab_step_plan_options {
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
     size_t budget_count;
-    /** micro-batches of each rank, rounded up to `multiple`. 0 (default): the fewest possible */
+    /** micro-batches of each rank, rounded up to `multiple`. 0 (default): the fewest that were
+     *  found; with `prefix` or `parents` more, where fewer would compute more tokens */
     uint64_t micro_batches;
     /** the number of micro-batches is a multiple of this, such as the stages of an interleaved
      *  pipeline. 0: 1 */

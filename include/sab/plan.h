@@ -112,10 +112,10 @@ typedef struct sab_plan_options {
     /** AUTO without `max_shapes` and SAB_SHAPES_AUTO: no batch has fewer samples, such as 2 for
      *  batch normalization; 0: no limit. Samples so large that fewer of them fit a budget are left
      *  out as by SAB_OVERSIZE_SKIP, and so are samples that fill no batch. Of one column these are
-     *  fewer than this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as any
-     *  division allows, but for numbers above 1,000 with more than 1,048,576 samples. A last step
-     *  is split only as far as this allows; where ranks would get fewer samples, it is left out as
-     *  by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
+     *  fewer than this number, for each id of `separate_by`. With SAB_TAIL_KEEP they are as few as
+     * any division allows, but for numbers above 1,000 with more than 1,048,576 samples. A last
+     * step is split only as far as this allows; where ranks would get fewer samples, it is left out
+     * as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
      *  are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
      *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
      *  sizes, and use sab_bucket_sampler_new() */
@@ -187,10 +187,11 @@ typedef struct sab_plan_options {
      *  one, with several columns exactly one. NULL: no limit.
      *
      *  All samplers on the plan keep to these shapes, on any number of ranks: sab_last_step says
-     *  how. There are others in three cases. A lowered budget has shapes of its own for the rest of
-     *  the epoch, at most two for each bucket (sab_sampler_get_shape()). The plan of each epoch of
-     *  a mixture has at most so many of its own. Sharded samplers keep to the padded lengths, but
-     *  the counts of a bucket differ between ranks and steps */
+     *  how. There are others in three cases. A lowered budget has shapes of its own for the
+     *  batches to come, in this epoch and the following ones: at most two for each bucket, which
+     *  may be more than `max_shapes` (sab_sampler_get_shape()). The plan of each epoch of a mixture
+     *  has at most so many of its own. Sharded samplers keep to the padded lengths, but the counts
+     *  of a bucket differ between ranks and steps */
     const uint64_t *max_shapes;
     /** number of `max_shapes` */
     size_t max_shape_count;

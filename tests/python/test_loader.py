@@ -423,7 +423,9 @@ def test_pack_collate_of_rows_without_capacity():
     assert not any(row["mask"].triu(1).any() for row in rows)
     few = sab.BalancedSampler([5, 5, 5], samples=2, micro_batches=2)
     empty = next(batch for batch in few.batches() if batch.count == 0)
-    assert collate([], empty)["ids"].shape == (1, 0)
+    assert collate(samples[:1], empty)["ids"].shape == (1, 0)
+    with pytest.raises(ValueError, match="give any one sample of the data set"):
+        collate([], empty)
 
 
 @pytest.mark.parametrize(
@@ -455,15 +457,37 @@ def test_static_rows_have_one_shape(options, multiple):
     assert shape == (1, capacity) and max(lengths) <= longest
     assert "max_sequences" not in options or count == 4 + -(-capacity // longest) + 1
     assert seen == total
-    empty = sampler.batch(0)._replace(count=0, indices=np.zeros(0, np.int64), padded_length=0.0)
-    none = np.zeros(1, np.int32)
-    empty = empty._replace(cu_seqlens=none, cu_seqlens_unpadded=none if multiple else None)
-    if empty.starts is None:
-        assert loader.collate_fn.collate_fn([], empty)["ids"].shape == (1, capacity)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_rows_without_samples_are_like_the_others(static):
+    samples = [{"x": torch.zeros(5, 4), "y": np.zeros(5, np.int16), "z": 1.5}] * 2
+    collate = sab.torch.PackCollate({"x": np.nan, "y": 7}, first={"y": 1}, static=static)
+    rows = {}
+    for rank in range(3):
+        sampler = sab.BalancedSampler([5, 5], budget=10, world_size=3, rank=rank)
+        [row] = sab.torch.DataLoader(samples, sampler, collate_fn=collate)
+        rows[next(sampler.batches()).count] = row
+    assert sorted(rows) == [0, 1]  # the empty one is the first that its rank sees
+    assert [rows[count]["z"].shape for count in (0, 1)] == [(0,), (1,)]
+    kinds = [
+        {
+            name: (each.dtype, each.shape if static else (1, *each.shape[2:]))
+            for name, each in row.items()
+            if name not in ("z", "max_seqlen")
+        }
+        for row in rows.values()
+    ]
+    assert kinds[0] == kinds[1]
+    assert rows[0]["x"].isnan().all() and (rows[0]["y"] == 7).all()
 
 
 def test_static_rows_of_other_samplers():
-    assert sab.torch.StaticRows.of(sab.BalancedSampler([3, 9, 4], budget=16, fill=1)) == (16, 3, 9)
+    for budget in (16, np.int64(16), [16.0], sab.Budget(16)):
+        rows = sab.torch.StaticRows.of(sab.BalancedSampler([3, 9, 4], budget=budget, fill=1))
+        assert rows == (16, 3, 9) and isinstance(rows.length, int)
+    named = sab.BalancedSampler({"tokens": [3, 9]}, budget={"tokens": 16})
+    assert sab.torch.StaticRows.of(named).length == 16
     sizes = {"images": [1, 3, 2, 2], "tokens": [50, 10, 40, 60]}
     packed = sab.PackedSampler(sizes, capacity={"images": 4, "tokens": 100})
     assert sab.torch.StaticRows.of(packed).sequences == {"images": 2, "tokens": 2}
@@ -471,10 +495,19 @@ def test_static_rows_of_other_samplers():
     assert sab.torch.StaticRows.of(sab.PackedSampler(mixture, capacity=16)).sequences == 4
     for sampler, error, message in (
         (sab.BalancedSampler([3, 4], samples=2), ValueError, "is no number of tokens"),
+        (sab.BalancedSampler([3, 4], budget=[9, 9]), ValueError, "is no number of tokens"),
+        (sab.BalancedSampler([3, 4], budget=9.5), ValueError, "budget = 9.5: must be a whole"),
         (sab.BucketSampler(PLAN), TypeError, "must be a PackedSampler or a BalancedSampler"),
     ):
         with pytest.raises(error, match=message):
             sab.torch.StaticRows.of(sampler)
+    for shape, error, message in (
+        (("a", 3, 7), TypeError, "length = 'a': must be a whole number"),
+        ((8, 3.5, 7), TypeError, "sequences = 3.5: must be a whole number"),
+        ((8, 3, {"tokens": 0}), ValueError, r"max_seqlen\['tokens'\] = 0: must be at least 1"),
+    ):
+        with pytest.raises(error, match=message):
+            sab.torch.PackCollate({"x": 0}, static=sab.torch.StaticRows(*shape))
     batch = sab.PackedSampler([2, 3], capacity=6).batch(0)
     samples = [{"x": [1] * size} for size in ((2, 3)[index] for index in batch.indices)]
     with pytest.raises(ValueError, match="static = True: needs a loader"):

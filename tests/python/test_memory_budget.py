@@ -583,6 +583,21 @@ def test_a_warm_up_of_the_rest_of_an_epoch():
         assert set(shapes) >= {(batch.count, batch.padded_length) for batch in rest}
 
 
+@pytest.mark.parametrize("limit", [40, 60, 110])
+def test_a_warm_up_after_a_lower_budget_runs_the_shapes_of_all_ranks(limit):
+    sizes = np.random.default_rng(5).integers(1, 40, 60)
+    plan = sab.plan(sizes, 200, max_shapes=8)
+    for rank in range(3):
+        sampler = sab.BucketSampler(plan, rank=rank, world_size=3)
+        sampler.set_budget(limit)
+        given = []
+        sab.torch.warm_up(sampler, given.append, restore=[])
+        assert [(batch.count, batch.padded_length) for batch in given] == sampler.shapes
+        for batch in given:
+            assert batch.indices.size == batch.count
+            assert sizes[batch.indices].max() <= batch.padded_length
+
+
 def test_a_warm_up_of_samples_with_several_sizes():
     sizes = {"source": SIZES, "target": SIZES[::-1].copy()}
     plan = sab.plan(sizes, 600, max_shapes=9)

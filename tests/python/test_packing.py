@@ -181,7 +181,7 @@ def test_rows_follow_window_tries_max_sequences_and_balance():
             r"sizes\['tokens'\] has 2 samples: must have",
         ),
         ({}, [9, 9], {"method": "concat"}, ValueError, "method = 'concat': must be 'shuffled'"),
-        ({}, [9, 9], {"split": True}, ValueError, "split = 1: must be 0 for several"),
+        ({}, [9, 9], {"split": True}, ValueError, "split = True: must be False for several"),
         ({}, [9, 9], {"tries": 2**21}, ValueError, "tries = 2097152"),
         ({}, [9, 9], {"balance": []}, ValueError, r"balance = \[\]: must have at least one cost"),
         ({}, [9, 9], {"balance": {"text": 1}}, ValueError, r"balance\['text'\]"),

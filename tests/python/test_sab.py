@@ -328,8 +328,6 @@ def test_shapes_on_ranks():
     with pytest.raises(sab.UnsupportedError, match="not a plan's"):
         from_rows = sab.PackedSampler(sizes, capacity=4096)
         sab._batch.shapes_of(sab._native.lib.sab_sampler_get_shape, from_rows._handle, ("",))
-    with pytest.raises(ValueError, match="max_shapes = 8: must not be given: steps of random"):
-        sab.BalancedSampler(sizes, samples=64, padded=True, max_shapes=8)
 
 
 def test_shapes_auto():

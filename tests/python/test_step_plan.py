@@ -149,7 +149,7 @@ def test_loss_weights_make_the_mean_of_the_step():
         ({"budget": 20, "parent": [-1, 0]}, "parent has 2 numbers: must have one for each of 4"),
         ({"budget": 20, "parent": [-1, 0, 3, 2]}, "parent[2] = 3: its node must not be above"),
         ({"budget": 12, "parent": [-1, 0, 0, 0]}, "lengths[1] = 4: its sample, of 13 tokens, must"),
-        ({"budget": 10, "whole_groups": True}, "whole_groups = 1: must be 0 without groups or"),
+        ({"budget": 10, "whole_groups": True}, "whole_groups = True: must be False without"),
         (
             {"budget": 16, "groups": [5] * 4, "micro_batches": 1, "world_size": 2},
             "groups[3] = 5: its samples must fit 1 micro-batches of budget = 16, which hold 16",

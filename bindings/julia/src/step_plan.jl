@@ -101,9 +101,9 @@ end
 Divides the samples of one step among ranks and micro-batches, when their lengths are known only as
 the step begins: a [`StepPlan`](@ref). No micro-batch exceeds a `budget`: a number of tokens, a
 [`Budget`](@ref) with a cost, or a vector of them. All ranks have the same number of micro-batches:
-the fewest possible or `micro_batches`, rounded up to a `multiple`. Ranks cost nearly the same by
-`balance`, by default the cost of the first budget, in sum and in each micro-step. Samples with the
-same id in `groups` are of the same rank.
+the fewest that were found or `micro_batches`, rounded up to a `multiple`. Ranks cost nearly the
+same by `balance`, by default the cost of the first budget, in sum and in each micro-step. Samples
+with the same id in `groups` are of the same rank.
 
 `prefix` has for each sample the number of leading tokens that it shares with its group. A
 micro-batch computes them once. A group may then be on several ranks, unless `whole_groups`. In place

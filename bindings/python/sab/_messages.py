@@ -41,6 +41,7 @@ _FUNCTIONS = {
     "sab_stream_next": "next",
     "sab_torch_open": "import torch",
 }
+_FLAGS = ("split", "whole_groups")  # True or False in the package
 _OBJECTS = ("sampler", "plan", "stream", "packing", "mixture", "batch")
 
 
@@ -70,6 +71,8 @@ def in_python(parts: Parts, names: Mapping[str, str] | None = None) -> str:
     'repeat[1] = -1: must be at least 0'
     >>> said("options.budget_count", "9", "must be at most 8")
     'len(budget) = 9: must be at most 8'
+    >>> said("pack.split", "1", "must be 0 for several columns")
+    'split = True: must be False for several columns'
     """
     known = {**_KEYWORDS, **(names or {})}
     if not parts.argument:
@@ -79,6 +82,8 @@ def in_python(parts: Parts, names: Mapping[str, str] | None = None) -> str:
         return f"{argument}: {rule}"
     is_text = parts.message.startswith(f'{parts.argument} = "')
     value = f'"{parts.value}"' if is_text else _translated(parts.value, known)
+    if argument in _FLAGS and value in ("0", "1"):
+        value, rule = str(value == "1"), rule.replace("must be 0", "must be False", 1)
     return f"{argument} = {value}: {rule}"
 
 

@@ -214,19 +214,18 @@ class PackedSampler(RandomAccessSampler):
     The samples are shuffled anew for each epoch. A bin takes samples in this order, and its last
     one to three are chosen so that they fill it. So bins mix lengths, and samples that share a bin
     rarely share one in the next epoch; :meth:`report` says how many do. An epoch is laid out when
-    it begins, in about 40 ms for a million samples. The bins are a pure function of sizes, options,
-    seed and epoch. Their number may differ by some between epochs: ``len()`` and :attr:`info` are
-    those of the present epoch. A state holds no bins, so it stays small. The bins of one step have
-    nearly the same cost, by default the sum of squared lengths.
+    it begins. The bins are a pure function of sizes, options, seed and epoch. Their number may
+    differ by some between epochs: ``len()`` and :attr:`info` are those of the present epoch. A
+    state holds no bins, so it stays small. The bins of one step have nearly the same cost, by
+    default the sum of squared lengths.
 
     Iterating gives arrays of sample indices. :meth:`batches` gives :class:`sab.Batch` with
     ``cu_seqlens``: int32, where each sequence begins and ends in the row, for variable-length
     attention. With ``split`` and ``"concat"`` it also has ``starts``: where each piece begins in
     its sample.
 
-    Samples with several sizes are packed into bins with a capacity for each column. Laying out an
-    epoch then takes 1 to 3 s for a million samples. ``cu_seqlens`` is a dictionary by the name of
-    the column.
+    Samples with several sizes are packed into bins with a capacity for each column, and
+    ``cu_seqlens`` is a dictionary by the name of the column.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes; whole numbers. For samples with several

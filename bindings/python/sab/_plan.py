@@ -150,8 +150,9 @@ class Plan(Saved, kind="sab_plan"):
         lengths.
 
         With ``max_shapes`` or ``shapes="auto"`` all samplers on the plan have these shapes only, on
-        any number of ranks. The rest of an epoch after ``set_budget`` has others, and so has each
-        epoch of a mixture: see ``shapes`` of the sampler. Without, a batch may be padded to less.
+        any number of ranks. The batches after ``set_budget``, in this epoch and the following ones,
+        have others, which may be more: see ``shapes`` of the sampler. So has each epoch of a
+        mixture. Without these options, a batch may be padded to less.
 
         >>> import sab
         >>> sab.plan([5, 3, 5, 4, 3, 4, 2], budget=10, max_shapes=3).shapes

@@ -461,8 +461,8 @@ class BalancedSampler(RandomAccessSampler):
             can be balanced. None: 0.95. Not with ``padded``.
         padded: steps are random samples, and micro-batches are padded. ``budget``, ``cost`` and
             ``balance`` are then costs of a padded batch; a function cannot be one of them. The
-            micro-batches of a step are sorted, the costliest of each rank first.
-        max_shapes: is refused: random steps have any shapes.
+            micro-batches of a step are sorted, the costliest of each rank first. They have any
+            shapes; for few, give a :class:`sab.BucketSampler` a plan with ``max_shapes``.
         length_multiple: each sample is rounded up to a multiple of this, or with ``padded`` the
             longest of a micro-batch; budgets and costs are those of the rounded lengths. Of several
             columns one number, or a dictionary.
@@ -499,7 +499,6 @@ class BalancedSampler(RandomAccessSampler):
         steps_per_epoch: int = 0,
         fill: float | None = None,
         padded: bool = False,
-        max_shapes: int | None = None,
         length_multiple: Multiple = 0,
         row_multiple: Multiple = 0,
         oversize: Literal["error", "skip"] = "error",
@@ -510,11 +509,6 @@ class BalancedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        if max_shapes is not None:
-            raise ValueError(
-                f"max_shapes = {max_shapes!r}: must not be given: steps of random samples have any "
-                "shapes; for few, give a sab.BucketSampler a sab.plan(max_shapes=...)"
-            )
         calls = Calls(progress=progress, what="balance")
         options = calls.options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)

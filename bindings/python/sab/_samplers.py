@@ -49,7 +49,8 @@ class PlanSampler(RandomAccessSampler):
     def shapes(self) -> list[Shape]:
         """The shapes of the batches of the current epoch, of all ranks: as :attr:`Plan.shapes`,
         with those of a last step that is split. After :meth:`set_budget`, those of the batches from
-        there on.
+        there on. Without ``max_shapes`` or ``shapes="auto"`` they are upper limits: a batch of the
+        same count may be padded to less.
         """
         return shapes_of(lib.sab_sampler_get_shape, self._handle, self._plan.columns)
 

@@ -311,7 +311,8 @@ def plan_step(
         budget: limits that each micro-batch keeps: tokens, or as for :class:`sab.BalancedSampler`.
         cost: of a micro-batch, with a single number as ``budget``.
         micro_batches: micro-batches of each rank, rounded up to ``multiple``. Default: the fewest
-            possible.
+            that were found; with ``prefix`` or ``parent`` more, where fewer would compute more
+            tokens.
         multiple: the number of micro-batches is a multiple of this, such as the stages of an
             interleaved pipeline.
         layout: ``"row"``: samples end to end without padding; ``"padded"``: a micro-batch is padded

@@ -15,7 +15,7 @@ import torch.utils.data
 from sab._arguments import flag, real
 from sab._batch import Batch
 from sab._display import attributes_line
-from sab.torch._static_rows import StaticRows
+from sab.torch._static_rows import StaticRows, checked
 
 __all__ = ["PackCollate", "PadCollate"]
 
@@ -233,6 +233,9 @@ class PackCollate:
     - ``position_ids``: int64 (1, length), from 0 in each sequence;
     - ``cu_seqlens``: int32, where each sequence begins and ends; ``max_seqlen``: the longest.
 
+    A rank may have a batch without samples. Its row, which is all padding, has the types and the
+    other dimensions of any sample, which is given in the place of the samples.
+
     What is left of the capacity is filled with padding, which counts as one more sequence. With
     several columns these have the column as an ending, such as ``cu_seqlens_tokens``.
 
@@ -285,7 +288,7 @@ class PackCollate:
         self.columns = {} if columns is None else dict(columns)
         self.mask = mask
         self.causal = causal
-        self.static = static if isinstance(static, StaticRows) else flag("static", static)
+        self.static = checked(static) if isinstance(static, StaticRows) else flag("static", static)
 
     def __repr__(self) -> str:
         return attributes_line(self)
@@ -308,14 +311,22 @@ class PackCollate:
             raise ValueError(
                 "the batch is padded: PackCollate needs rows, of PackedSampler or BalancedSampler"
             )
+        if not samples:
+            raise ValueError(
+                "samples = []: of a batch without samples, give any one sample of the data set, "
+                "which says what shapes and types the row has; the loaders of sab.torch do so"
+            )
         made = _others(samples, [*self.padding, self.mask])
+        if batch.count == 0:
+            made = without_rows(made)
         edges: dict[str, tuple[Any, Any, int]] = {}
         for field, value in self.padding.items():
             several = isinstance(batch.padded_length, dict)
             column = self.columns.get(field, field if several else None)
             static = self._static_of(column)
             length = static.length if static else _length(batch.padded_length, column)
-            pieces = _pieces(_of_field(samples, field), batch, column)
+            tensors = _of_field(samples, field)
+            pieces = _pieces(tensors, batch, column)
             ends = np.cumsum([0, *(len(piece) for piece in pieces)])
             name = "" if column is None else f"_{column}"
             _check_lengths(field, ends, batch, column, length)
@@ -323,7 +334,8 @@ class PackCollate:
             laid = ends if laid is None else laid.astype(np.int64)
             if static is not None:
                 _check_static(static, laid)
-            made[field] = self._row(field, pieces, laid, length, value)[None]
+            row = _filled(tensors, (length, *tensors[0].shape[1:]), value)
+            made[field] = self._laid(field, pieces, laid, row)[None]
             edges.setdefault(name, _with_padding(laid, ends, length, static))
         for name, (laid, ends, longest) in edges.items():
             self._add_places(made, name, laid, longest)
@@ -336,11 +348,9 @@ class PackCollate:
             return None
         return StaticRows(*(_length(each, column) for each in self.static))
 
-    def _row(self, field: Any, pieces: list[Any], laid: Any, length: int, value: float) -> Any:
-        if not pieces:  # of a step that has fewer samples than micro-batches
-            return _torch.full((length,), value, dtype=_torch.int64)
-        row = _filled(pieces, (length, *pieces[0].shape[1:]), value)
-        if laid[-1] == sum(map(len, pieces)):
+    def _laid(self, field: Any, pieces: list[Any], laid: Any, row: Any) -> Any:
+        """The row of padding, with the pieces in it."""
+        if pieces and laid[-1] == sum(map(len, pieces)):
             row[: laid[-1]] = _torch.cat(pieces)
         else:
             for begin, piece in zip(laid.tolist(), pieces):
@@ -374,6 +384,8 @@ def _true_ends(batch: Batch, column: Any) -> Any:
 
 def _pieces(tensors: list[Any], batch: Batch, column: Any) -> list[Any]:
     """The part of each sample that is in the row."""
+    if batch.count == 0:
+        return []
     if batch.starts is None:
         return tensors
     lengths = np.diff(_true_ends(batch, column)).tolist()

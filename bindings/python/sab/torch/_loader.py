@@ -70,8 +70,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             their :class:`sab.Batch`; it is :class:`PadCollate` or :class:`PackCollate`, or your
             own. A function with one argument that must be given gets the samples alone. By default
             torch's ``default_collate``. In the last step of an epoch a rank may have a batch
-            without samples: a function with two arguments gets an empty list, the others give
-            tensors without rows.
+            without samples: a function with two arguments gets an empty list, :class:`PackCollate`
+            gives a row of padding, the others give tensors without rows.
         step: for a sampler with ``budget="memory"``: ``step(data)`` runs a whole training step on
             the data of a batch, as the loop does. Before the first batch, the loader runs it on
             batches of some shapes, learns the memory that it needs, and makes the sampler's plan.

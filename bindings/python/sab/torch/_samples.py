@@ -123,6 +123,8 @@ class Collate:
         [(samples, batch, spare)] = fetched  # spare: a sample, where the batch has none
         if isinstance(self.collate_fn, PadCollate) and not samples:
             return self.collate_fn.empty(spare)
+        if isinstance(self.collate_fn, PackCollate) and not samples:
+            return self.collate_fn([spare], batch)
         if batch.starts is not None and not self.takes_batch:
             raise ValueError(
                 "collate_fn gets whole samples, but the sampler gives pieces of them: use "

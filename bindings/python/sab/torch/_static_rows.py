@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from sab._arguments import real, shown, whole
 from sab._batch import PerColumn
+from sab._cost import Budget
 from sab._mixture import Mixture
 from sab._pack import PackedSampler
 from sab._ranks import BalancedSampler
@@ -48,15 +50,7 @@ class StaticRows(NamedTuple):
             sizes, options = as_sizes(sampler._made_from[0][0]), sampler._made_from[1]
         elif isinstance(sampler, BalancedSampler):
             sizes, options = sampler._source, sampler._made_from[1]
-            length = options["budget"]
-            if options["padded"] or isinstance(length, bool) or options["cost"] is not None:
-                length = None
-            if not isinstance(length, (int, float)) or len(sizes.columns) > 1:
-                raise ValueError(
-                    "static: the budget of the sampler is no number of tokens of a row; give "
-                    "sab.torch.StaticRows(length, sequences, max_seqlen)"
-                )
-            length = int(length)
+            length = _tokens_of(options, sizes.columns)
         else:
             raise TypeError(
                 f"static: the sampler is a {type(sampler).__name__}: must be a PackedSampler or a "
@@ -79,6 +73,39 @@ class StaticRows(NamedTuple):
         fewest = min(sequences for sequences, _ in found)
         longest = {name: max_seqlen for name, (_, max_seqlen) in zip(names, found)}
         return cls(length, dict.fromkeys(names, fewest), longest)
+
+
+def checked(static: StaticRows) -> StaticRows:
+    """The same as whole numbers, or an error that names the attribute."""
+    made: list[Any] = []
+    for name, given in zip(static._fields, static):
+        if isinstance(given, Mapping):
+            each = cast("Mapping[str, Any]", given)
+            made.append({key: whole(f"{name}[{key!r}]", value, 1) for key, value in each.items()})
+        else:
+            made.append(whole(name, given, 1))
+    return StaticRows(*made)
+
+
+def _tokens_of(options: Any, columns: Sequence[str]) -> int:
+    """The tokens of a row in the budget of a sampler, which is one number."""
+    budget: Any = options["budget"]
+    if isinstance(budget, Mapping):
+        budget = list(cast("Mapping[str, Any]", budget).values())
+    is_one = not hasattr(budget, "__iter__") or getattr(budget, "ndim", 1) == 0
+    budgets: list[Any] = [budget] if is_one else list(budget)
+    first = budgets[0]
+    limit, cost = (first.limit, first.cost) if isinstance(first, Budget) else (first, None)
+    has_cost = options["padded"] or options["cost"] is not None or cost is not None
+    if limit is None or len(budgets) > 1 or has_cost or len(columns) > 1:
+        raise ValueError(
+            "static: the budget of the sampler is no number of tokens of a row; give "
+            "sab.torch.StaticRows(length, sequences, max_seqlen)"
+        )
+    tokens = real("budget", limit)
+    if not tokens.is_integer():
+        raise ValueError(f"static: budget = {shown(tokens)}: must be a whole number of tokens")
+    return int(tokens)
 
 
 def _of_column(number: Any, column: str) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 import numpy as np
 
@@ -83,34 +82,36 @@ def _begin_of_known(sampler: RandomAccessSampler) -> int:
 
 def _shape_of(batch: Batch) -> Shape:
     lengths = batch.padded_length
-    return batch.count, tuple(lengths.values()) if isinstance(lengths, dict) else lengths
+    if isinstance(lengths, dict):
+        lengths = tuple(cast("dict[str, float]", lengths).values())
+    return batch.count, lengths
 
 
 def _of_planned_shapes(sampler: RandomAccessSampler) -> list[Batch]:
-    """A batch of each shape of the sampler; none where batches have others."""
+    """A batch of each shape of the sampler; none where its batches have others."""
     if not isinstance(sampler, PlanSampler):
         return []
     shapes = sampler.shapes
-    wanted = set(shapes)
+    known = set(shapes)
     found: dict[Shape, Batch] = {}
-    own = (sampler.batch(position) for position in range(_begin_of_known(sampler), len(sampler)))
-    for batch in itertools.chain(own, BucketSampler(sampler.plan).batches()):
-        if len(found) == len(shapes):
-            break
-        if batch.count and _shape_of(batch) not in wanted:
+    for position in range(_begin_of_known(sampler), len(sampler)):
+        batch = sampler.batch(position)
+        if batch.count and _shape_of(batch) not in known:
             return []
         if batch.count:
             found.setdefault(_shape_of(batch), batch)
-    for count, lengths in shapes:
-        # of a step that this rank has no part in: the first samples of a larger batch
-        larger = [
-            batch
-            for (other, length), batch in found.items()
-            if length == lengths and other >= count
-        ]
-        if (count, lengths) not in found and larger:
-            indices = larger[0].indices[:count]
-            found[count, lengths] = larger[0]._replace(indices=indices, count=count)
+    # Shapes that this rank does not have: the first samples of a batch of the whole plan.
+    plan = BucketSampler(sampler.plan, seed=sampler._order().get("seed", 0))
+    plan.set_epoch(sampler.epoch)
+    missing = [shape for shape in shapes if shape not in found]
+    for batch in plan.batches():
+        if not missing:
+            break
+        count, lengths = _shape_of(batch)
+        for shape in missing:
+            if shape[0] <= count and shape[1] == lengths:
+                found[shape] = batch._replace(indices=batch.indices[: shape[0]], count=shape[0])
+        missing = [shape for shape in missing if shape not in found]
     return [found[shape] for shape in shapes if shape in found]
 
 

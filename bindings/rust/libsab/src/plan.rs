@@ -209,8 +209,8 @@ impl<'f> PlanOptions<'f> {
     ///
     /// The tail that [`Tail::Keep`] leaves needs one shape, samples of [`Oversize::Single`] at
     /// least one. All samplers on the plan keep to [`Plan::shapes`], on any number of ranks. The
-    /// rest of an epoch under a lowered budget has shapes of its own, and so has each epoch of a
-    /// mixture: [`Sampler::shapes`](crate::Sampler::shapes).
+    /// batches under a lowered budget have shapes of their own, which may be more, and so has each
+    /// epoch of a mixture: [`Sampler::shapes`](crate::Sampler::shapes).
     pub fn max_shapes(mut self, shapes: u64) -> Self {
         self.max_shapes = if shapes == 0 { Vec::new() } else { vec![shapes] };
         self

@@ -478,6 +478,14 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.oversize = SAB_OVERSIZE_SINGLE;
     options.max_shapes = one_count(2), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 2: must be at least 3");
+    /* Where each sample is a batch alone, each id still has a shape. */
+    const sab_budget none_fits = {NULL, 1};
+    static int64_t ids[SAMPLES];
+    for (size_t i = 0; i < SAMPLES; ++i) ids[i] = (int64_t)i % 3;
+    options.budgets = &none_fits;
+    options.separate_by = ids, options.separate_by_count = SAMPLES;
+    REFUSED("options.max_shapes = 2: must be at least 9: 3 for each of the 3 ids");
+    options.separate_by = NULL, options.separate_by_count = 0;
     sab_sampler *sampler = NULL;
     EXPECT_OK(info_of_sizes(sizes).columns == 2 ? SAB_OK : SAB_E_INTERNAL);
     EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler), SAB_E_ARGUMENT,

@@ -344,8 +344,9 @@ static void OptionsOfIds_WithoutIds_AreRefused(void) {
             options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = ends;
             options.boundary_count = 2;
-            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.max_shape_count = 1: goes with SAB_BUCKETS_AUTO only");
+            EXPECT_FAILS(
+                sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                "options.max_shape_count = 1: must not be given with SAB_BUCKETS_BOUNDARIES (1)");
         }
         sab_sizes_free(mixture);
         sab_sizes_free(sizes);
@@ -462,7 +463,7 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.budgets = &large;
     options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 3;
-    REFUSED("must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
+    REFUSED("must not be SAB_BUCKETS_OPTIMAL (2) for several columns");
     options.bucket_rule = SAB_BUCKETS_AUTO;
     options.bucket_count = 0;
     const double multiples[] = {8, -1};

@@ -137,8 +137,9 @@ typedef struct sab_balanced_options {
     size_t length_multiple_count;
     /** `padded_length` of a row is its total, rounded up to a multiple: as `length_multiples`. The
      *  budgets hold with this padding, as one more sequence: room for the longest one that there
-     *  may be is kept free, where the cost is not the total. Must be 0 with `padded`. 0 or NULL:
-     *  none */
+     *  may be is kept free, where the cost is not the total of one column. A sample that is too
+     *  large for that, under a weighted sum of the columns, has a row of its own. Must be 0 with
+     *  `padded`. 0 or NULL: none */
     const double *row_multiples;
     /** number of `row_multiples` */
     size_t row_multiple_count;

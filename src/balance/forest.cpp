@@ -82,7 +82,7 @@ std::vector<Forest::Given> Forest::read_prefixes(std::span<const double> sizes,
         if (group.is_known && prefix != options.prefix[group.first])
             refuse_argument(named("options.prefix[", i, "]"), prefix, "must be ",
                             options.prefix[group.first], ", that of sample ", group.first,
-                            " of the same group, ", options.groups[i]);
+                            " of the same group");
         if (!group.is_known) {
             group = {i, none, true};
             if (prefix > 0) {

@@ -47,6 +47,21 @@ private:
     PerColumn sizes_before_{};
 };
 
+/// The weights if the cost of a row is a constant and a weighted sum of its totals.
+std::optional<PerColumn> weights_in_row(const Cost& cost) {
+    if (cost.is_callback()) return std::nullopt;
+    PerColumn weights{};
+    for (const CostTerm& term : cost.terms()) {
+        const uint32_t power =
+            std::accumulate(term.length_powers.begin(), term.length_powers.end(), 0u);
+        if (term.count_power == 0 && power == 0) continue;
+        if (term.count_power != 1 || power != 1) return std::nullopt;
+        for (std::size_t j = 0; j < weights.size(); ++j)
+            weights[j] += term.coefficient * term.length_powers[j];
+    }
+    return weights;
+}
+
 Multiples multiples_of(const sab_balanced_options& balanced, std::size_t columns) {
     const Multiples multiples{
         read_multiples(balanced.length_multiples, balanced.length_multiple_count, columns,
@@ -71,8 +86,11 @@ public:
              read_budgets(balanced.budgets, balanced.budget_count, columns, "balanced.budgets")) {
             are_totals_ = are_totals_ && budget.cost.is_total();
             const std::string name = text("balanced.budgets[", all_.size(), "].cost");
-            const double room = room_of(budget, name);
-            all_.push_back({{std::move(budget.cost), name, is_padded_}, budget.limit, room, 0});
+            One one{{budget.cost, name, is_padded_}, budget.limit, 0, 0, {}};
+            one.most = budget.limit - (is_padded_ ? 0 : budget.cost.constant());
+            one.shared = one.most;
+            if (multiples_.round_rows()) leave_padding(one, budget.cost, name);
+            all_.push_back(std::move(one));
         }
     }
 
@@ -83,8 +101,10 @@ public:
     bool take(std::span<const double> sizes) {
         for (exceeded_ = 0; exceeded_ < all_.size(); ++exceeded_) {
             One& one = all_[exceeded_];
-            one.needs = one.cost(sizes);
-            if (one.needs > one.room) return false;
+            one.needs = one.takes = one.cost(sizes);
+            if (one.needs <= one.shared) continue;
+            if (!fits_alone(one, sizes)) return false;
+            if (one.needs > 0) one.takes = one.room();
         }
         return true;
     }
@@ -96,17 +116,17 @@ public:
     std::size_t weights() const { return has_shares_ ? 1 : all_.size(); }
     void add_weights(std::vector<double>& weights) const {
         if (!has_shares_) {
-            for (const One& one : all_) weights.push_back(one.needs);
+            for (const One& one : all_) weights.push_back(one.takes);
             return;
         }
         double share = 0;
-        for (const One& one : all_) share = std::max(share, one.needs / one.room);
+        for (const One& one : all_) share = std::max(share, one.takes / one.room());
         weights.push_back(share);
     }
     /// Of a weight. Sums of whole numbers are exact. Others are rounded, differently in each order:
     /// a little room ensures that none of them is over the budget.
     double capacity(std::size_t weight, bool is_whole) const {
-        const double room = has_shares_ ? 1 : all_[weight].room;
+        const double room = has_shares_ ? 1 : all_[weight].room();
         const bool is_exact =
             is_padded_ || (is_whole && (!is_one_column_ || (!has_shares_ && are_totals_)));
         return is_exact ? room : room * (1 - rounding_of_sums);
@@ -117,26 +137,45 @@ public:
     }
 
 private:
-    /// What the samples of a micro-batch may take. The padding of a row is one more sequence.
-    double room_of(const Budget& budget, const std::string& name) const {
-        const double room = budget.limit - (is_padded_ ? 0 : budget.cost.constant());
-        if (!multiples_.round_rows()) return room;
-        const PerColumn& rows = multiples_.rows;
-        if (budget.cost.is_total()) return std::floor(room / rows[0]) * rows[0];
-        PerColumn most = rows;  // but that a total of whole multiples is so much nearer
-        for (std::size_t j = 0; j < most.size(); ++j) {
-            const double length = multiples_.lengths[j];
-            if (rows[j] > 0 && length > 0 && std::fmod(rows[j], length) == 0) most[j] -= length;
-        }
-        return room - budget.cost.in_row(first_of(most, columns_), name);
-    }
-
     struct One {
         SampleCost cost;
         double limit;
-        double room;   ///< the limit without the constant of the cost
-        double needs;  ///< of it, by the sample taken last
+        double most;    ///< the limit without the constant of the cost
+        double shared;  ///< of it, for the samples of a row: the rest is kept for its padding
+        std::optional<PerColumn> weights;  ///< of columns, if the cost of rounded rows is linear
+        double needs = 0;                  ///< by the sample taken last
+        double takes = 0;                  ///< of the room; all of it, if it must be alone
+
+        /// Nothing is divided by 0: where this is 1, each sample needs nothing or is alone.
+        double room() const { return shared > 0 ? shared : 1; }
     };
+
+    /// The padding of a row is one more sequence. A total of one column ends at a whole multiple;
+    /// for other costs the longest padding is kept free.
+    void leave_padding(One& one, const Cost& cost, const std::string& name) const {
+        PerColumn most = multiples_.rows;
+        for (std::size_t j = 0; j < columns_; ++j) {
+            const double row = most[j], length = multiples_.lengths[j];
+            // Totals of whole multiples are so much nearer to the next one.
+            if (row > 0 && length > 0 && std::fmod(row, length) == 0) most[j] -= length;
+        }
+        one.weights = weights_in_row(cost);
+        if (one.weights && std::ranges::count(*one.weights, 0.0) == SAB_MAX_COLUMNS - 1) {
+            const double unit = cost.in_row(first_of(multiples_.rows, columns_), name);
+            if (unit > 0) one.shared = std::floor(one.most / unit) * unit;
+        } else {
+            one.shared = one.most - cost.in_row(first_of(most, columns_), name);
+        }
+    }
+    /// Whether a sample that leaves no room for the longest padding fits with its own.
+    bool fits_alone(const One& one, std::span<const double> sizes) const {
+        if (!one.weights) return false;
+        double cost = 0;
+        for (std::size_t j = 0; j < columns_; ++j)
+            cost += (*one.weights)[j] * multiples_.row(sizes[j], j);
+        return cost <= one.most;
+    }
+
     std::vector<One> all_;
     Multiples multiples_;
     std::size_t columns_;

@@ -216,6 +216,7 @@ std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes
 }
 
 Division BoxPlanner::divide(std::size_t id_number, double target) const {
+    const std::size_t shapes = samples_.shapes_of(id_number);
     Division division;
     std::vector<uint32_t> inside;
     Draft alone;
@@ -239,8 +240,7 @@ Division BoxPlanner::divide(std::size_t id_number, double target) const {
     if (!inside.empty()) {
         const Grouped cells = grouped(inside);
         division.waste = waste_of(alone.stretches);
-        const std::vector<Box> boxes =
-            boxes_of(cells, samples_.shapes_of(id_number), target, division);
+        const std::vector<Box> boxes = boxes_of(cells, shapes, target, division);
         add_boxes(cells, boxes, alone.id, division);
         for (std::size_t i = 0; i < boxes.size() && options_.min_batch_size > 1; ++i)
             hold_fewest(i, division);

@@ -74,17 +74,20 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
     return sizes;
 }
 
+constexpr const char* not_with_buckets =
+    "must not be given with SAB_BUCKETS_BOUNDARIES (1) or SAB_BUCKETS_OPTIMAL (2)";
+
 /// The options that belong to one bucket rule.
 void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
     const sab_bucket_rule rule = given.bucket_rule;
     check(rule >= SAB_BUCKETS_AUTO && rule <= SAB_BUCKETS_OPTIMAL, "options.bucket_rule", rule,
           "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_OPTIMAL (2)");
     check(columns == 1 || rule != SAB_BUCKETS_OPTIMAL, "options.bucket_rule", rule,
-          "must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
+          "must not be SAB_BUCKETS_OPTIMAL (2) for several columns");
     check(given.padding_target >= 0 && given.padding_target < 1, "options.padding_target",
           given.padding_target, "must be above 0 and below 1");
     check(rule == SAB_BUCKETS_AUTO || given.padding_target == 0, "options.padding_target",
-          given.padding_target, "goes with SAB_BUCKETS_AUTO only");
+          given.padding_target, not_with_buckets);
     check(rule == SAB_BUCKETS_BOUNDARIES ||
               (given.boundary_count == 0 && given.boundaries == nullptr),
           "options.boundary_count", given.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
@@ -93,13 +96,13 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           given.bucket_count,
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
     check(is_auto || given.bucket_batches == 0, "options.bucket_batches", given.bucket_batches,
-          "goes with SAB_BUCKETS_AUTO only");
+          not_with_buckets);
     check(is_auto || given.max_shape_count == 0, "options.max_shape_count", given.max_shape_count,
-          "goes with SAB_BUCKETS_AUTO only");
+          not_with_buckets);
     check(given.shapes == SAB_SHAPES_ANY || given.shapes == SAB_SHAPES_AUTO, "options.shapes",
           given.shapes, "must be SAB_SHAPES_ANY (0) or SAB_SHAPES_AUTO (1)");
     check(is_auto || given.shapes == SAB_SHAPES_ANY, "options.shapes", "SAB_SHAPES_AUTO",
-          "goes with SAB_BUCKETS_AUTO only");
+          not_with_buckets);
 }
 
 void check_fewest(const sab_plan_options& given) {
@@ -108,8 +111,8 @@ void check_fewest(const sab_plan_options& given) {
     const auto refuse = [&](bool holds, std::string_view rule) {
         check(holds, "options.min_batch_size", fewest, rule);
     };
-    refuse(given.bucket_rule == SAB_BUCKETS_AUTO && given.max_shape_count == 0,
-           "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+    refuse(given.bucket_rule == SAB_BUCKETS_AUTO, not_with_buckets);
+    refuse(given.max_shape_count == 0, "must not be given with options.max_shapes");
     refuse(given.shapes == SAB_SHAPES_ANY, "does not go with SAB_SHAPES_AUTO (1)");
     refuse(given.oversize != SAB_OVERSIZE_SINGLE,
            "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");

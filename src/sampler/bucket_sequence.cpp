@@ -70,21 +70,35 @@ std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance) {
 std::vector<BucketClass> filling_steps(const Plan& plan, const std::vector<BucketClass>& classes,
                                        uint64_t step_batches, uint64_t joined) {
     uint64_t over = 0;
-    std::vector<DivisibleBatch> divisible;
     std::vector<BucketShape> of_classes;
-    for (const BucketClass& each : classes) {
+    std::vector<std::size_t> divided;  // classes
+    // those that are divided with the others of their bucket
+    std::vector<std::size_t> tail_of(plan.buckets().size(), classes.size());
+    for (std::size_t k = 0; const BucketClass& each : classes) {
         over = (over + each.batches.batches) % step_batches;
-        divisible.push_back({each.bucket, each.batches.samples, each.batches.batches});
         of_classes.push_back({each.batches.samples, each.bucket});
+        const bool follows = each.first > 0 && joined > 1;
+        if (follows) tail_of[each.bucket] = k;
+        if (!follows) divided.push_back(k);
+        ++k;
     }
     if (over == 0 || !plan.has_few_shapes()) return classes;
+    std::vector<DivisibleBatch> divisible;
+    for (const std::size_t k : divided) {
+        const BatchClass& batches = classes[k].batches;
+        const std::size_t tail = tail_of[classes[k].bucket];
+        divisible.push_back({classes[k].bucket, batches.samples, batches.batches,
+                             tail < classes.size() ? classes[tail].batches.samples : 0});
+    }
     std::vector<std::vector<BucketClass>> pieces(classes.size());  // by the class with their shape
     std::vector<BucketClass> whole = classes;
-    for (const auto& [which, batches, shapes] :
+    for (const auto& [which, batches, has_tail, shapes] :
          divide_by_shapes(plan, of_classes, divisible, step_batches - over, joined)) {
-        BucketClass piece = whole[which];
-        whole[which].batches.batches -= batches;
-        piece.first += whole[which].batches.batches * piece.batches.samples;
+        BucketClass& of = whole[divided[which]];
+        BucketClass piece = of;
+        of.batches.batches -= batches;
+        piece.first += of.batches.batches * piece.batches.samples;
+        if (has_tail) whole[tail_of[of.bucket]].batches.batches = 0;
         for (const std::size_t shape : shapes) {
             piece.batches = classes[shape].batches;
             piece.batches.batches = 1;

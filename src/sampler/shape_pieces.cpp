@@ -1,7 +1,7 @@
 #include "sampler/shape_pieces.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <numeric>
 
 namespace sab {
@@ -55,7 +55,7 @@ std::vector<uint64_t> summand_counts(std::span<const uint64_t> numbers, uint64_t
     return counts;
 }
 
-/// The ways to divide one kind of batches.
+/// The ways to divide batches of one bucket, with its tail or without.
 class Kind {
 public:
     Kind(const Plan& plan, std::span<const BucketShape> shapes, const std::vector<bool>& are_within,
@@ -67,34 +67,27 @@ public:
     /// Up to so many batches are divided together, as far as `work` allows. From the numbers of
     /// pieces that are added by other kinds: marks those that these add.
     void reach(uint64_t joined, uint64_t& work, std::vector<bool>& is_known) {
-        constexpr uint64_t never = ~uint64_t{0};
         find_ways(joined, work);
-        std::vector<uint64_t> used(is_known.size(), never);  // batches
-        more_.assign(is_known.size(), 0);
+        used_.assign(is_known.size(), never);
+        last_.assign(is_known.size(), {});
         for (std::size_t sum = 0; sum < is_known.size(); ++sum) {
-            if (is_known[sum]) used[sum] = 0;
-            for (std::size_t more = 1; !is_known[sum] && more <= std::min(sum, ways_.size() - 1);
-                 ++more) {
-                const uint64_t before = used[sum - more];
-                if (ways_[more] == 0 || before == never || before + ways_[more] > of_.batches ||
-                    before + ways_[more] >= used[sum])
-                    continue;
-                used[sum] = before + ways_[more];
-                more_[sum] = static_cast<uint8_t>(more);
-            }
+            if (is_known[sum]) used_[sum] = 0;
+            if (!is_known[sum]) used_[sum] = add_last(sum, false);
         }
+        // The tail is divided once, and first: it follows the last of the other batches.
         for (std::size_t sum = 0; sum < is_known.size(); ++sum)
-            if (more_[sum] > 0) is_known[sum] = true;
+            if (used_[sum] != never || add_last(sum, true) != never) is_known[sum] = true;
     }
     /// How many pieces its last division adds to reach a sum; 0: none of these.
-    std::size_t more_at(std::size_t sum) const { return more_.empty() ? 0 : more_[sum]; }
+    std::size_t more_at(std::size_t sum) const { return last_[sum].more; }
 
-    /// The division that adds so many pieces. Those with the most samples come first.
-    DividedBatches divided(std::size_t which, std::size_t more) const {
-        DividedBatches found{which, ways_[more], {}};
-        uint64_t left = found.batches * of_.samples;
+    /// The division that reaches a sum. The pieces with the most samples come first.
+    DividedBatches divided(std::size_t which, std::size_t sum) const {
+        const Last& last = last_[sum];
+        DividedBatches found{which, ways_[last.has_tail][last.more], last.has_tail, {}};
+        uint64_t left = samples_of(found.batches, found.has_tail);
         const std::vector<uint64_t> counts = summand_counts(samples_, left);
-        for (uint64_t pieces = found.batches + more; pieces-- > 0;) {
+        for (uint64_t pieces = found.batches + last.has_tail + last.more; pieces-- > 0;) {
             std::size_t k = samples_.size() - 1;
             while (samples_[k] > left || (counts[left - samples_[k]] >> pieces & 1) == 0) --k;
             found.shapes.push_back(shapes_[k]);
@@ -104,24 +97,58 @@ public:
     }
 
 private:
-    /// The fewest batches that so many pieces more can be made of; 0: of none.
+    static constexpr uint64_t never = ~uint64_t{0};
+
+    /// The division that reaches a sum last.
+    struct Last {
+        uint8_t more = 0;  ///< pieces that are added
+        bool has_tail = false;
+    };
+
+    uint64_t samples_of(uint64_t batches, bool has_tail) const {
+        return batches * of_.samples + (has_tail ? of_.tail : 0);
+    }
+
+    /// The fewest batches that so many pieces more can be made of.
     void find_ways(uint64_t joined, uint64_t& work) {
-        ways_.assign(most_pieces + 1, 0);
-        joined = std::min({joined, of_.batches, most_samples / std::max<uint64_t>(of_.samples, 1)});
-        const uint64_t own = joined * of_.samples * samples_.size();
+        for (auto& ways : ways_) ways.assign(most_pieces + 1, never);
+        joined = std::min(joined, most_samples / std::max<uint64_t>(of_.samples, 1));
+        const uint64_t most = samples_of(std::min(joined, of_.batches), of_.tail > 0),
+                       own = most * samples_.size();
         if (joined == 0 || samples_.empty() || own > work) return;
         work -= own;
-        const std::vector<uint64_t> counts = summand_counts(samples_, joined * of_.samples);
-        for (uint64_t batches = joined; batches > 0; --batches)
-            for (uint64_t more = 1; batches + more <= most_pieces; ++more)
-                if (counts[batches * of_.samples] >> (batches + more) & 1) ways_[more] = batches;
+        const std::vector<uint64_t> counts = summand_counts(samples_, most);
+        for (const bool has_tail : {false, true}) {
+            if (has_tail && of_.tail == 0) continue;
+            for (uint64_t whole = joined; whole > 0; --whole) {
+                const uint64_t batches = whole - has_tail;
+                if (batches > of_.batches) continue;
+                for (uint64_t more = 1; whole + more <= most_pieces; ++more)
+                    if (counts[samples_of(batches, has_tail)] >> (whole + more) & 1)
+                        ways_[has_tail][more] = batches;
+            }
+        }
+    }
+    /// Reaches a sum by a division of as few batches as possible. Returns all that are used then.
+    uint64_t add_last(std::size_t sum, bool has_tail) {
+        uint64_t fewest = never;
+        for (std::size_t more = 1; more <= std::min(sum, most_pieces); ++more) {
+            const uint64_t before = used_[sum - more], batches = ways_[has_tail][more];
+            if (before == never || batches == never || before + batches > of_.batches ||
+                before + batches >= fewest)
+                continue;
+            fewest = before + batches;
+            last_[sum] = {static_cast<uint8_t>(more), has_tail};
+        }
+        return fewest;
     }
 
     DivisibleBatch of_;
     std::vector<std::size_t> shapes_;
-    std::vector<uint64_t> samples_{};  ///< of the shapes
-    std::vector<uint64_t> ways_{};     ///< by pieces that are added
-    std::vector<uint8_t> more_{};      ///< by sum
+    std::vector<uint64_t> samples_{};              ///< of the shapes
+    std::array<std::vector<uint64_t>, 2> ways_{};  ///< without and with the tail, by added pieces
+    std::vector<uint64_t> used_{};                 ///< batches, without the tail, by sum
+    std::vector<Last> last_{};                     ///< by sum
 };
 
 }  // namespace
@@ -149,7 +176,7 @@ std::vector<DividedBatches> divide_by_shapes(const Plan& plan, std::span<const B
     std::vector<DividedBatches> divided;
     for (std::size_t k = kinds.size(); k-- > 0;)
         for (std::size_t added = kinds[k].more_at(sum); added > 0; added = kinds[k].more_at(sum)) {
-            divided.push_back(kinds[k].divided(k, added));
+            divided.push_back(kinds[k].divided(k, sum));
             sum -= added;
         }
     return divided;

@@ -11,17 +11,19 @@
 
 namespace sab {
 
-/// Equal batches of a bucket.
+/// Equal batches of a bucket, and its tail that follows them.
 struct DivisibleBatch {
     std::size_t bucket;
     uint64_t samples;  ///< of each
     uint64_t batches;
+    uint64_t tail = 0;  ///< samples of the tail; 0: none
 };
 
 /// Batches that are divided as if they were one.
 struct DividedBatches {
     std::size_t which;                ///< of the given ones
-    uint64_t batches;                 ///< how many
+    uint64_t batches;                 ///< how many, from the last one on, without the tail
+    bool has_tail;                    ///< the tail is one of them, after the others
     std::vector<std::size_t> shapes;  ///< of the pieces: numbers of the given shapes
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "helpers.h"
+#include "one.h"
 
 #define SAMPLES 1500
 enum { IMAGES, TOKENS };
@@ -293,6 +294,67 @@ static int32_t falls(void *ctx, uint64_t count, const double *lengths, const dou
     return 0;
 }
 
+static sab_sizes *two_columns(const int32_t *a, const int32_t *b, size_t count) {
+    sab_sizes *columns[2] = {sizes_of(a, count), sizes_of(b, count)}, *both = NULL;
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)columns, NULL, 2, &both));
+    for (int k = 0; k < 2; ++k) sab_sizes_free(columns[k]);
+    return both;
+}
+
+/* Rows end at whole multiples: 5 takes 8 of a budget. Samples that leave no room for more padding
+ * fit alone. */
+static void samples_that_fit_in_rounded_rows(void) {
+    static const int32_t a[] = {1, 2, 3}, b[] = {5, 5, 5};
+    const struct {
+        int is_of_both;
+        double limit;
+        uint64_t rows; /* 0: samples are refused */
+    } cases[] = {{0, 7, 0}, {0, 8, 3}, {0, 15, 3}, {0, 16, 1}, {1, 15, 0}, {1, 16, 3}, {1, 40, 1}};
+    sab_sizes *sizes = two_columns(a, b, 3);
+    for (size_t i = 0; i < COUNT(cases); ++i) {
+        sab_cost *cost = cost_of(TOKENS);
+        const sab_budget budget = {cases[i].is_of_both ? NULL : cost, cases[i].limit};
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.budgets = &budget, balanced.budget_count = 1;
+        balanced.row_multiples = one_number(8), balanced.row_multiple_count = 1;
+        sab_sampler *sampler = NULL;
+        const sab_status status = sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler);
+        EXPECT(status == (cases[i].rows > 0 ? SAB_OK : SAB_E_ARGUMENT));
+        uint64_t rows = 0;
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sampler != NULL && sab_next_batch(sampler, &batch) == SAB_OK) {
+            const double *const padded = batch.padded_length;
+            EXPECT((cases[i].is_of_both ? padded[0] : 0) + padded[1] <= cases[i].limit);
+            ++rows;
+        }
+        EXPECT(rows == cases[i].rows);
+        sab_sampler_free(sampler);
+        sab_cost_free(cost);
+    }
+    sab_sizes_free(sizes);
+}
+
+/* Rounded rows with anything of the second column are over its limit. */
+static void samples_that_need_nothing_of_a_budget(void) {
+    static const int32_t a[] = {5, 0, 5, 5, 4, 6, 1, 3, 6, 2, 2, 2,
+                                6, 4, 4, 2, 5, 1, 1, 0, 3, 0, 2};
+    static const int32_t b[COUNT(a)] = {0};
+    sab_sizes *sizes = two_columns(a, b, COUNT(a));
+    struct caps caps;
+    set_caps(&caps, 16, 7);
+    caps.balanced.length_multiples = one_number(3), caps.balanced.length_multiple_count = 1;
+    caps.balanced.row_multiples = one_number(8), caps.balanced.row_multiple_count = 1;
+    for (double limit = 7; limit <= 8; ++limit) {
+        caps.budgets[TOKENS].limit = limit;
+        const sab_sampler_options options = ranks(0, 3);
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_balanced_sampler_new(sizes, &caps.balanced, &options, &sampler));
+        sab_sampler_free(sampler);
+    }
+    free_caps(&caps);
+    sab_sizes_free(sizes);
+}
+
 static void bad_input(void) {
     sab_sizes *const sizes = pairs(SAMPLES);
     const double weights[] = {1, 1, 1};
@@ -361,6 +423,8 @@ int main(void) {
     RUN(a_state_goes_on_with_other_ranks_and_caps);
     RUN(skips_what_no_cap_holds);
     RUN(samples_that_take_a_whole_budget);
+    RUN(samples_that_fit_in_rounded_rows);
+    RUN(samples_that_need_nothing_of_a_budget);
     RUN(bad_input);
     RUN(states_of_other_columns_are_refused);
     return finish();

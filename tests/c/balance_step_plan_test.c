@@ -743,7 +743,7 @@ static void Plan_OfBadSharing_NamesTheArgument(void) {
                   cycle[6] = {-1, 0, 4, 0, 2, 4}, outside[6] = {-1, 0, 6, 0, 0, 0};
     const sab_cost *costs[2] = {squares_of(1), squares_of(1)};
     EXPECT_REFUSED("options.prefix: options.groups must be given, too", s.options.prefix = prefix);
-    EXPECT_REFUSED("options.prefix[4] = 2: must be 1, that of sample 3 of the same group, 6",
+    EXPECT_REFUSED("options.prefix[4] = 2: must be 1, that of sample 3 of the same group",
                    s.options.groups = groups;
                    s.options.prefix = uneven);
     EXPECT_REFUSED("options.prefix[2] = -2: must be from 0 to the size of the sample, 4",

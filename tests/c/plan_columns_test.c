@@ -344,8 +344,9 @@ static void OptionsOfIds_WithoutIds_AreRefused(void) {
             options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = ends;
             options.boundary_count = 2;
-            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.max_shape_count = 1: goes with SAB_BUCKETS_AUTO only");
+            EXPECT_FAILS(
+                sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                "options.max_shape_count = 1: must not be given with SAB_BUCKETS_BOUNDARIES (1)");
         }
         sab_sizes_free(mixture);
         sab_sizes_free(sizes);
@@ -462,7 +463,7 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.budgets = &large;
     options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 3;
-    REFUSED("must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
+    REFUSED("must not be SAB_BUCKETS_OPTIMAL (2) for several columns");
     options.bucket_rule = SAB_BUCKETS_AUTO;
     options.bucket_count = 0;
     const double multiples[] = {8, -1};
@@ -478,6 +479,14 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.oversize = SAB_OVERSIZE_SINGLE;
     options.max_shapes = one_count(2), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 2: must be at least 3");
+    /* Where each sample is a batch alone, each id still has a shape. */
+    const sab_budget none_fits = {NULL, 1};
+    static int64_t ids[SAMPLES];
+    for (size_t i = 0; i < SAMPLES; ++i) ids[i] = (int64_t)i % 3;
+    options.budgets = &none_fits;
+    options.separate_by = ids, options.separate_by_count = SAMPLES;
+    REFUSED("options.max_shapes = 2: must be at least 9: 3 for each of the 3 ids");
+    options.separate_by = NULL, options.separate_by_count = 0;
     sab_sampler *sampler = NULL;
     EXPECT_OK(info_of_sizes(sizes).columns == 2 ? SAB_OK : SAB_E_INTERNAL);
     EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler), SAB_E_ARGUMENT,

@@ -621,7 +621,7 @@ static void ShapesAuto_AreTheFewestThatMeetTheTarget(void) {
     sab_sizes *sizes = sizes_of(lengths(1000), 1000);
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &wrong, &plan), SAB_E_ARGUMENT,
-                 "options.shapes = SAB_SHAPES_AUTO: goes with SAB_BUCKETS_AUTO only");
+                 "options.shapes = SAB_SHAPES_AUTO: must not be given with SAB_BUCKETS_BOUNDARIES");
     wrong.shapes = 2;
     EXPECT_FAILS(sab_plan_new(sizes, &wrong, &plan), SAB_E_ARGUMENT, "options.shapes = 2: must be");
     sab_sizes_free(sizes);
@@ -1136,7 +1136,8 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("bucket_rule = 4", options.bucket_rule = 4);
     REFUSED("bucket_rule = -1", options.bucket_rule = -1);
     REFUSED("padding_target = -1", options.padding_target = -1);
-    REFUSED("padding_target = 0.5: goes with SAB_BUCKETS_AUTO only", options.padding_target = 0.5;
+    REFUSED("padding_target = 0.5: must not be given with SAB_BUCKETS_BOUNDARIES",
+            options.padding_target = 0.5;
             options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 3);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);
@@ -1153,7 +1154,7 @@ static void Plan_BadOptions_AreNamed(void) {
             options.boundary_count = 2);
     REFUSED("bucket_count = 0", options.bucket_rule = SAB_BUCKETS_OPTIMAL);
     REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
-    REFUSED("bucket_batches = 3: goes with", options.bucket_rule = SAB_BUCKETS_OPTIMAL;
+    REFUSED("bucket_batches = 3: must not be given with", options.bucket_rule = SAB_BUCKETS_OPTIMAL;
             options.bucket_count = 3; options.bucket_batches = 3);
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
     REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
@@ -1175,7 +1176,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", (options.max_shapes = one_count(1), options.max_shape_count = 1));
-    REFUSED("max_shape_count = 1: goes with", options.max_shapes = one_count(3),
+    REFUSED("max_shape_count = 1: must not be given with", options.max_shapes = one_count(3),
             options.max_shape_count = 1;
             options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");

@@ -505,7 +505,7 @@ TEST(MinBatchSize, RefusesWhatItDoesNotGoWith) {
     other.max_shapes = one_count(3);
     other.max_shape_count = 1;
     EXPECT_EQ(refusal(lengths, other),
-              "options.min_batch_size = 2: goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+              "options.min_batch_size = 2: must not be given with options.max_shapes");
     other = options;
     other.min_batch_size = 11;
     EXPECT_EQ(refusal(lengths, other),

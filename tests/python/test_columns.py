@@ -198,7 +198,7 @@ def test_boundaries_are_corners_or_edges_of_each_column():
             [1, 2],
             {"separate_by": [0, 1], "max_shapes": {0: 2, 1: 2}, "buckets": 1},
             ValueError,
-            r"^len\(max_shapes\) = 2: goes with neither boundaries nor buckets only",
+            r"^len\(max_shapes\) = 2: must not be given with boundaries or a number of buckets",
         ),
         ({1: [1]}, {}, TypeError, "must be a text"),
     ],

@@ -365,11 +365,11 @@ def test_zero_is_no_default(call, rule):  # as it is in C
     [
         (
             lambda: sab.plan(LENGTHS, 16, buckets=2, padding=0.05),
-            "padding = 0.05: goes with neither boundaries nor buckets only",
+            "padding = 0.05: must not be given with boundaries or a number of buckets",
         ),
         (
             lambda: sab.plan(LENGTHS, 16, buckets=2, max_shapes=3),
-            "max_shapes = 3: goes with neither boundaries nor buckets only",
+            "max_shapes = 3: must not be given with boundaries or a number of buckets",
         ),
         (
             lambda: sab.find_thresholds(LENGTHS, 1, num_trials=7),

@@ -502,7 +502,7 @@ def test_bad_sizes(sizes, error, message):
         ({"budget": 8, "boundaries": [1, 1, 2]}, "1 stands there twice"),
         ({"budget": 8, "boundaries": [1, 2], "buckets": 3}, "only one may be given"),
         ({"budget": 8, "buckets": 0}, "buckets = 0"),
-        ({"budget": 8, "buckets": 3, "bucket_batches": 2}, "bucket_batches = 2: goes with"),
+        ({"budget": 8, "buckets": 3, "bucket_batches": 2}, "bucket_batches = 2: must not be given"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"batch_size": [1, 2]}, r"^len\(batch_size\) = 2"),
         ({"budget": 8, "cost": "cubic"}, "cost = 'cubic'"),

@@ -139,7 +139,7 @@ def test_loss_weights_make_the_mean_of_the_step():
         ({"budget": 10, "prefix": [1] * 4}, "prefix: groups must be given, too"),
         (
             {"budget": 10, "groups": [0, 0, 1, 1], "prefix": [1, 2, 1, 1]},
-            "prefix[1] = 2: must be 1, that of sample 0 of the same group, 0",
+            "prefix[1] = 2: must be 1, that of sample 0 of the same group",
         ),
         (
             {"budget": 10, "groups": [0] * 4, "prefix": [2, 2, 2, 2], "layout": "padded"},

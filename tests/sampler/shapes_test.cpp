@@ -288,5 +288,28 @@ TEST(FewShapes, LastStep_IsDividedAsFarAsTheyAllow) {
     }
 }
 
+/// 12 and 3 of the length 5 are 5, 5 and 5 that are padded to 11: the last full batch of a bucket
+/// is divided with its tail.
+TEST(FewShapes, LastFullBatchAndTail_AreDividedTogether) {
+    std::vector<int32_t> lengths(15, 5);
+    lengths.insert(lengths.end(), 5, 11);
+    Job job{{lengths}, sizes_of(lengths)};
+    job.budget = 60;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    const sab_budget budget{nullptr, job.budget};
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.max_shapes = one_count(3), options.max_shape_count = 1;
+    sab_plan* plan = nullptr;
+    ASSERT_DONE(sab_plan_new(job.sizes.get(), &options, &plan));
+    job.plan.reset(plan);
+    std::vector<Sampler> ranks = ranks_of(job, 4);
+    Taken taken{std::vector<uint64_t>(lengths.size())};
+    take(job, ranks, UINT64_MAX, taken);
+    taken.check_times(job);
+    EXPECT_EQ(taken.empty, 0U);
+    EXPECT_EQ(taken.shapes, (Shapes{{5, {11}}}));
+}
+
 }  // namespace
 }  // namespace few_shapes

@@ -21,7 +21,7 @@ const KEYWORDS = Dict(
 # What keywords that take one number call the first of an array.
 const FIRST = ("budgets[0]" => "budget", "capacities[0]" => "capacity", "length_multiples[0]" => "length_multiple", "max_shapes[0]" => "max_shapes")
 # What is said of a constant, where that is not its word.
-const SAID = Dict("SAB_BUCKETS_AUTO" => "neither boundaries nor buckets", "SAB_BUCKETS_BOUNDARIES" => "boundaries", "SAB_BUCKETS_OPTIMAL" => "a number of buckets", "SAB_TEXT_BYTES" => "nothing", "NULL" => "nothing")
+const SAID = Dict("SAB_BUCKETS_BOUNDARIES" => "boundaries", "SAB_BUCKETS_OPTIMAL" => "a number of buckets", "SAB_TEXT_BYTES" => "nothing", "NULL" => "nothing")
 
 begins_name(character) = isletter(character) || character == '_'
 in_name(character) = begins_name(character) || isdigit(character)

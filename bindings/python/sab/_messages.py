@@ -24,7 +24,6 @@ _KEYWORDS = {
 }
 # What is said of a constant, where that is not its word.
 _SAID = {
-    "SAB_BUCKETS_AUTO": "neither boundaries nor buckets",
     "SAB_BUCKETS_BOUNDARIES": "boundaries",
     "SAB_BUCKETS_OPTIMAL": "a number of buckets",
     "SAB_TEXT_BYTES": "None",

@@ -197,7 +197,7 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
         shapes = whole("max_shapes", shapes, 1)
         if options.bucket_rule != lib.SAB_BUCKETS_AUTO:
             raise ValueError(
-                f"max_shapes = {shapes}: goes with neither boundaries nor buckets only"
+                f"max_shapes = {shapes}: must not be given with boundaries or a number of buckets"
             )
         _set_shapes(options, [shapes], calls)
         return

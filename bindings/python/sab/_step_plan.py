@@ -380,7 +380,7 @@ def _planned(
     source: Sizes, given: dict[str, Any], device: Any, progress: bool | Progress | None = None
 ) -> StepPlan:
     calls = Calls(progress=progress, what="step plan")
-    calls.names["sizes"] = "lengths"
+    calls.names |= {"sizes": "lengths", "sizes.columns": "columns of lengths"}
     options = calls.options("sab_step_plan_options")
     options.world_size = whole("world_size", given["world_size"], 1)
     set_budgets(options, given["budget"], given["cost"], calls, source.columns)

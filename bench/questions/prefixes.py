@@ -1,5 +1,6 @@
 """What a step takes whose samples share their first tokens: prompts with several responses."""
 
+import functools
 import heapq
 import time
 from collections.abc import Iterator
@@ -143,7 +144,7 @@ def run(settings: Settings) -> Answer:
             ]
             table = Table(title, COLUMNS)
             for name in WAYS:
-                table.rows[name] = cells_of(lambda name=name: row(name, steps), len(COLUMNS))
+                table.rows[name] = cells_of(functools.partial(row, name, steps), len(COLUMNS))
             tables.append(table)
     return Answer("prefixes", "Shared prefixes", TEXT, tables)
 

@@ -1,6 +1,8 @@
 """Shapes of batches, and the padding that they need."""
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -97,19 +99,15 @@ def run(settings: Settings) -> Answer:
             "lengths of a list: multiples of 64": list(range(64, 1 << 22, 64)),
         }
         for name, list_of in lists.items():
-            table.rows[name] = cells_of(lambda of=list_of: row_of_list(of, data), len(COLUMNS))
+            table.rows[name] = cells_of(functools.partial(row_of_list, list_of, data), len(COLUMNS))
         for peer in settings.peers:
             if hasattr(peer, "epoch") and peer.padded:
                 table.rows[peer.name] = cells_of(lambda: row_of_peer(peer, data), len(COLUMNS))
-        for options in (
-            {"max_shapes": 8},
-            {"max_shapes": 16},
-            {"max_shapes": 64},
-            {"shapes": "auto"},
-        ):
+        few: list[dict[str, Any]] = [{"max_shapes": most} for most in (8, 16, 64)]
+        for options in [*few, {"shapes": "auto"}]:
             name = "libsab, " + ", ".join(f"{key}={value!r}" for key, value in options.items())
-            plan = sab.plan(data.lengths, data.budget, **options)  # type: ignore[arg-type]
-            table.rows[name] = cells_of(lambda plan=plan: row_of_plan(plan, data), len(COLUMNS))
+            plan = sab.plan(data.lengths, data.budget, **options)
+            table.rows[name] = cells_of(functools.partial(row_of_plan, plan, data), len(COLUMNS))
         table.fair = {
             name
             for name, row in table.rows.items()
@@ -122,14 +120,13 @@ def run(settings: Settings) -> Answer:
 def check(answer: Answer) -> list[str]:
     wrong = []
     for table in answer.tables:
-        for name, row in table.rows.items():
+        rows: Any = table.rows
+        for name, row in rows.items():
             most = int(name.rpartition("=")[2]) if name.startswith("libsab, max_shapes") else None
-            if most is not None and (row[0] > most or row[4] != 0):  # type: ignore[operator]
+            if most is not None and (row[0] > most or row[4] != 0):
                 wrong.append(f"{table.title}: {name}: {row[0]} shapes, {row[4]} lost or repeated")
         # Few samples may have no room for the target of 1 %.
-        auto, many = (
-            table.rows[f"libsab, {name}"][1] for name in ("shapes='auto'", "max_shapes=64")
-        )
-        if auto > max(0.01, many):  # type: ignore[type-var]
+        auto, many = (rows[f"libsab, {name}"][1] for name in ("shapes='auto'", "max_shapes=64"))
+        if auto > max(0.01, many):
             wrong.append(f"{table.title}: shapes='auto': {auto:.2%} of padding")
     return wrong

@@ -22,8 +22,9 @@ def counting(graph: Any, inputs: list[Any]) -> Any:
 
 
 if __name__ == "__main__":
-    compile_model = torch.nn.Module.compile
-    torch.nn.Module.compile = lambda model, **options: compile_model(  # type: ignore[method-assign]
+    modules: Any = torch.nn.Module
+    compile_model = modules.compile
+    modules.compile = lambda model, **options: compile_model(
         model, dynamic=options["dynamic"], backend=counting
     )
     sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent))

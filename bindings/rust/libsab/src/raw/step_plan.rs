@@ -21,7 +21,7 @@ pub(crate) struct StepPlanArrays<'a> {
 }
 
 /// A pointer to as many numbers as there are sizes; NULL without numbers.
-fn as_many(name: &str, numbers: &Option<Vec<i64>>, count: usize) -> Result<*const i64, Error> {
+fn as_many(name: &str, numbers: Option<&Vec<i64>>, count: usize) -> Result<*const i64, Error> {
     let Some(numbers) = numbers else { return Ok(null()) };
     if numbers.len() == count {
         return Ok(numbers.as_ptr());
@@ -40,9 +40,9 @@ impl StepPlanHandle {
         (raw.budgets, raw.budget_count) = call.budgets(&options.budgets)?;
         (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
         let count = sizes.count();
-        raw.groups = as_many("groups.len()", &options.groups, count)?;
-        raw.prefix = as_many("prefix.len()", &options.prefix, count)?;
-        raw.parents = as_many("parents.len()", &options.parents, count)?;
+        raw.groups = as_many("groups.len()", options.groups.as_ref(), count)?;
+        raw.prefix = as_many("prefix.len()", options.prefix.as_ref(), count)?;
+        raw.parents = as_many("parents.len()", options.parents.as_ref(), count)?;
         (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, a struct whose size is set, as many numbers as sizes in each array; arrays and
         // closures outlive the call, the only time they are used.

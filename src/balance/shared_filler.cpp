@@ -10,7 +10,6 @@
 namespace sab {
 namespace {
 
-constexpr uint32_t none = Forest::none;
 constexpr std::size_t most_tries = 4;  // trees of which a part is looked at for each micro-batch
 constexpr double rounding = 1e-9;      // of a micro-batch
 
@@ -40,7 +39,7 @@ uint32_t TreesBySize::last_before(std::size_t end) {
 TreesBySize::Sized TreesBySize::last(std::size_t end, Cut::const_iterator cut_end) {
     const uint32_t found = last_before(end);
     const bool has_cut = cut_end != cut_.begin();
-    if (found == 0) return has_cut ? *std::prev(cut_end) : Sized{0, none};
+    if (found == 0) return has_cut ? *std::prev(cut_end) : Sized{0, Forest::none};
     return has_cut ? std::max(all_[found - 1], *std::prev(cut_end)) : all_[found - 1];
 }
 
@@ -53,12 +52,12 @@ TreesBySize::Sized TreesBySize::largest_up_to(double size) {
 void TreesBySize::erase(const Sized& tree) {
     --count_;
     uint32_t& place = places_[tree.second];
-    if (place == none) {
+    if (place == Forest::none) {
         cut_.erase(tree);
         return;
     }
     ends_[place + 1] = place;
-    place = none;
+    place = Forest::none;
 }
 
 void TreesBySize::insert(const Sized& tree) {
@@ -123,7 +122,7 @@ bool SharedFiller::fill_part(uint32_t part) {
     for (bool may_cut = true; !by_size_.is_empty(); is_empty = false) {
         const uint32_t tree = by_size_.largest_up_to(room_of(load) + rounding).second;
         const bool is_too_large = is_empty && by_size_.largest().first > 1 + rounding;
-        if (tree != none && !is_too_large && take_whole(tree, load, part)) continue;
+        if (tree != Forest::none && !is_too_large && take_whole(tree, load, part)) continue;
         if (!may_cut || !take_some(load, is_empty, part)) break;
         may_cut = false;
     }
@@ -154,7 +153,7 @@ bool SharedFiller::take_some(Load& load, bool is_empty, uint32_t part) {
     }
     if (room_of(load) <= cutting_.waste) return false;
     double most = std::max(cutting_.waste, rounding);
-    uint32_t best = none, last = none;
+    uint32_t best = Forest::none, last = Forest::none;
     std::size_t tries = 0, looked = 0, kept = 0;
     for (; looked < open_.size() && tries < most_tries; ++looked) {
         const uint32_t tree = open_[looked], root = rests_.roots()[tree];
@@ -170,7 +169,7 @@ bool SharedFiller::take_some(Load& load, bool is_empty, uint32_t part) {
     }
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(kept),
                 open_.begin() + static_cast<std::ptrdiff_t>(looked));
-    if (best == none) return false;
+    if (best == Forest::none) return false;
     if (best != last) rests_.choose(rests_.roots()[best], load, limits_, cutting_.share);
     take_chosen(best, load, part);
     return true;

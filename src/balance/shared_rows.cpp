@@ -142,6 +142,7 @@ void SharedDivider::put_on_ranks() {
     if (ranks_ == 1) return;
     const std::size_t parts = std::size_t{ranks_} * micro_batches_;
     std::vector<double> costs;
+    costs.reserve(parts);
     for (const Load& load : items_.loads_of(part_of_, parts)) costs.push_back(load[0]);
     parts_to_ranks({costs, 1, parts}, ranks_, part_of_);
     if (costliest_rank() <= sum_of(items_.loads_of(part_of_, parts)) / ranks_ * near_even) return;
@@ -219,6 +220,7 @@ uint64_t SharedRows::assign_few(uint64_t given, std::span<uint32_t> part_of) {
 uint64_t SharedRows::assign_many(uint64_t given, std::span<uint32_t> part_of) {
     divide_units();
     std::vector<SharedDivider> dividers;
+    dividers.reserve(of_ranks_.size());
     for (const SharedItems& each : of_ranks_)
         dividers.emplace_back(each, options_.world_size / of_ranks_.size());
     const uint64_t micro_batches = given > 0 ? given : choose_count(dividers);
@@ -246,6 +248,7 @@ void SharedRows::divide_units() {
     std::vector<std::vector<uint32_t>> units(std::ranges::max(unit_of_) + 1);
     for (uint32_t leaf = 0; leaf < items_.count; ++leaf) units[unit_of_[leaf]].push_back(leaf);
     std::vector<double> costs;
+    costs.reserve(units.size());
     for (const std::vector<uint32_t>& unit : units) costs.push_back(items_.load_of(unit)[0]);
     std::vector<uint32_t> rank_of(units.size());
     VectorPartitioner().partition({costs, 1, costs.size()}, {}, {},
@@ -284,8 +287,10 @@ uint64_t SharedRows::choose_count(std::span<const SharedDivider> dividers) const
 
 std::vector<double> SharedRows::costs(std::span<const uint32_t> part_of, std::size_t parts) const {
     std::vector<uint32_t> part_of_leaf;
+    part_of_leaf.reserve(items_.count);
     for (const uint32_t sample : items_.sample) part_of_leaf.push_back(part_of[sample]);
     std::vector<double> costs;
+    costs.reserve(parts);
     for (const Load& load : items_.loads_of(part_of_leaf, parts)) costs.push_back(load[0]);
     return costs;
 }

@@ -209,8 +209,9 @@ std::vector<BucketRange> BoundaryFinder::with_least_left_out(std::span<const Buc
             border = place;
         }
     }
-    for (std::size_t i = ranges.size(); i-- > 0 && ranges[i].end > border;)
-        made.push_back({std::max(ranges[i].begin, border), ranges[i].end, ranges[i].batch_size});
+    for (std::size_t i = ranges.size(); i > 0 && ranges[i - 1].end > border; --i)
+        made.push_back(
+            {std::max(ranges[i - 1].begin, border), ranges[i - 1].end, ranges[i - 1].batch_size});
     while (least < UINT64_MAX && border - begin_ > least) {
         uint64_t size = std::min(batch_size_at(border - 1), border - begin_);
         while (left_at(border - size) > least) --size;

@@ -238,8 +238,8 @@ TEST(SharedSteps, OfRandomForests_KeepAllRules) {
     for (int round = 0; round < 300; ++round) {
         Random random(static_cast<uint64_t>(round));
         Step step = random_step(random, 1 + random.below(round % 10 == 0 ? 300 : 60), 100);
-        step.world_size = static_cast<uint64_t>(1 + random.below(6));
-        step.multiple = static_cast<uint64_t>(1 + random.below(3));
+        step.world_size = 1 + static_cast<uint64_t>(random.below(6));
+        step.multiple = 1 + static_cast<uint64_t>(random.below(3));
         step.limit = longest_of(step) + random.below(400);
         step.is_whole = random.below(3) == 0;
         step.is_quadratic = random.below(3) == 0;
@@ -315,7 +315,7 @@ TEST(SharedSteps, OfFewSamples_AreTheBest) {
     for (int round = 0; round < 120; ++round) {
         Random random(static_cast<uint64_t>(1000 + round));
         Step step = random_step(random, 2 + random.below(round % 20 == 0 ? 7 : 5), 100);
-        step.world_size = static_cast<uint64_t>(1 + random.below(3));
+        step.world_size = 1 + static_cast<uint64_t>(random.below(3));
         step.limit = longest_of(step) + random.below(150);
         step.is_quadratic = random.below(3) == 0;
         if (Nodes(step).samples.size() > 8) continue;

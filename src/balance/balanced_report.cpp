@@ -102,8 +102,8 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     PerBudget weights{};
     const Multiples& multiples =
         is_packed ? packed_rows_of(sampler).multiples() : balanced->epoch_samples().multiples;
-    const bool is_laid_out = (is_packed || !balanced->epoch_samples().padded) &&
-                             (multiples.round_lengths() || multiples.round_rows());
+    const bool has_rows = is_packed || !balanced->epoch_samples().padded;
+    const bool is_laid_out = has_rows && (multiples.round_lengths() || multiples.round_rows());
     EpochBatch placed;
     for (uint64_t position = first; position < end; position += of_step, ++report.steps) {
         if (report.steps % 16 == 0) progress.report(position - first, end - first);
@@ -151,8 +151,7 @@ sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress
     // what came before is not known
     if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0)
         report.dropped = all - step_samples.sum();
-    if (!is_laid_out && (is_packed || !balanced->epoch_samples().padded))
-        arrays.padded_totals = arrays.totals;
+    if (has_rows && !is_laid_out) arrays.padded_totals = arrays.totals;
     handle.balance = arrays;
     report.totals = handle.balance.totals.data();
     report.padded_totals = handle.balance.padded_totals.data();

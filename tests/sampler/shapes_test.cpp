@@ -259,23 +259,28 @@ TEST(FewShapes, UnderLoweredBudgets_AreThoseOfTheSampler) {
     }
 }
 
+Job job_of_three_shapes(const std::vector<int32_t>& lengths, double limit) {
+    Job job{{lengths}, sizes_of(lengths)};
+    job.budget = limit;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    const sab_budget budget{nullptr, limit};
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.max_shapes = one_count(3), options.max_shape_count = 1;
+    sab_plan* plan = nullptr;
+    EXPECT_EQ(sab_plan_new(job.sizes.get(), &options, &plan), SAB_OK) << sab_last_error_message();
+    job.plan.reset(plan);
+    return job;
+}
+
 /// Batches of 8 of length 1 can be divided into pieces of 4 of length 2, but into no others.
 TEST(FewShapes, LastStep_IsDividedAsFarAsTheyAllow) {
     for (uint64_t world_size = 1; world_size <= 12; ++world_size) {
         std::vector<int32_t> lengths(24, 1);
         lengths.insert(lengths.end(), 8, 2);
-        Job job{{lengths}, sizes_of(lengths)};
-        job.budget = 8;
-        sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-        const sab_budget budget{nullptr, job.budget};
-        options.budgets = &budget;
-        options.budget_count = 1;
-        options.max_shapes = one_count(3), options.max_shape_count = 1;
-        sab_plan* plan = nullptr;
-        ASSERT_DONE(sab_plan_new(job.sizes.get(), &options, &plan));
-        job.plan.reset(plan);
+        const Job job = job_of_three_shapes(lengths, 8);
         const Shapes two{{8, {1}}, {4, {2}}};
-        ASSERT_EQ(listed(plan, sab_plan_get_shape), two);
+        ASSERT_EQ(listed(job.plan.get(), sab_plan_get_shape), two);
         std::vector<Sampler> ranks = ranks_of(job, world_size);
         Taken taken{std::vector<uint64_t>(lengths.size())};
         take(job, ranks, UINT64_MAX, taken);
@@ -293,16 +298,7 @@ TEST(FewShapes, LastStep_IsDividedAsFarAsTheyAllow) {
 TEST(FewShapes, LastFullBatchAndTail_AreDividedTogether) {
     std::vector<int32_t> lengths(15, 5);
     lengths.insert(lengths.end(), 5, 11);
-    Job job{{lengths}, sizes_of(lengths)};
-    job.budget = 60;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    const sab_budget budget{nullptr, job.budget};
-    options.budgets = &budget;
-    options.budget_count = 1;
-    options.max_shapes = one_count(3), options.max_shape_count = 1;
-    sab_plan* plan = nullptr;
-    ASSERT_DONE(sab_plan_new(job.sizes.get(), &options, &plan));
-    job.plan.reset(plan);
+    const Job job = job_of_three_shapes(lengths, 60);
     std::vector<Sampler> ranks = ranks_of(job, 4);
     Taken taken{std::vector<uint64_t>(lengths.size())};
     take(job, ranks, UINT64_MAX, taken);

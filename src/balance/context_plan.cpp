@@ -10,6 +10,7 @@
 #include "balance/context_search.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/sorting.h"
 #include "cost/cost.h"
 
 namespace sab {
@@ -67,11 +68,7 @@ ContextInput read_input(const Columns& columns, uint64_t world_size, uint64_t li
     }
     check(std::isfinite(4 * sum), "options.cost", sum,
           "the sum over all lengths, with the overhead, must be below 2^1022");
-    input.order.resize(read.size());
-    std::iota(input.order.begin(), input.order.end(), 0U);
-    std::ranges::sort(input.order, [&](uint32_t a, uint32_t b) {
-        return input.costs[a] != input.costs[b] ? input.costs[a] > input.costs[b] : a < b;
-    });
+    input.order = by_descending(input.costs);
     return input;
 }
 

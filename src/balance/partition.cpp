@@ -1,7 +1,6 @@
 #include "balance/partition.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -11,6 +10,7 @@
 #include "base/callback.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/sorting.h"
 #include "sizes/sizes.h"
 
 namespace sab {
@@ -20,18 +20,6 @@ constexpr uint32_t no_item = 0xFFFFFFFFu;
 constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
 constexpr std::size_t most_skipped = 8;                  // parts without room, an item
 constexpr std::size_t most_singles = 64;                 // items tried against ranges of others
-
-constexpr std::size_t stretch = std::size_t{1} << 16;
-
-/// Runs `block(first, last)` over items, in stretches after which `worked` can stop a call.
-template <class Worked, class Block>
-void in_stretches(std::size_t count, Worked&& worked, Block&& block) {
-    for (std::size_t first = 0; first < count; first += stretch) {
-        const std::size_t last = std::min(first + stretch, count);
-        block(static_cast<uint32_t>(first), static_cast<uint32_t>(last));
-        worked(last - first);
-    }
-}
 
 /// Parts by loads that only grow: those in the heap may be behind.
 class LeastLoads {
@@ -129,7 +117,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     unreported_ = done_ = 0;
     by_cost_ = rules.by_cost;
     if (by_cost_.empty())
-        by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
+        by_cost_ = sorted_ = by_descending(costs, [this](std::size_t items) { worked(items); });
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
@@ -154,36 +142,6 @@ void Partitioner::report_work() {
     done_ += std::exchange(unreported_, 0);
     const uint64_t total = usual_work * (costs_.size() + rules_.parts);
     report_progress(std::min(done_, total), total);
-}
-
-/// By radix, as sorting would otherwise be the most of the work: falling costs are rising
-/// complements of their bits, since no cost is negative.
-std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs,
-                                               const Worked& worked) {
-    const std::size_t count = costs.size();
-    keyed_.resize(count);
-    sorted_.resize(count);
-    uint64_t differ = 0;  // bits that are not the same in all keys
-    in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
-        for (uint32_t item = first; item < end; ++item) {
-            keyed_[item] = {~bits_of(costs[item] + 0.0), item};
-            differ |= keyed_[item].key ^ keyed_[0].key;
-        }
-    });
-    for (int shift = 0; shift < 64; shift += 8) {
-        if ((differ >> shift & 255) == 0) continue;
-        std::array<uint32_t, 257> next{};
-        for (const Keyed& each : keyed_) ++next[(each.key >> shift & 255) + 1];
-        std::partial_sum(next.begin(), next.end(), next.begin());
-        in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
-            for (uint32_t k = first; k < end; ++k)
-                sorted_[next[keyed_[k].key >> shift & 255]++] = keyed_[k];
-        });
-        keyed_.swap(sorted_);
-    }
-    order_.resize(count);
-    std::ranges::transform(keyed_, order_.begin(), &Keyed::item);
-    return order_;
 }
 
 // Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the
@@ -448,12 +406,10 @@ bool Partitioner::best_fit(double slack) {
 
 void Partitioner::collect_items() {
     for (Part& part : open_parts()) part.items.clear();
-    in_stretches(
-        costs_.size(), [this](std::size_t items) { worked(items); },
-        [&](uint32_t first, uint32_t end) {
-            for (uint32_t k = first; k < end; ++k)
-                parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
-        });
+    for (const uint32_t item : by_cost_) {
+        parts_[part_of_[item]].items.push_back(item);
+        worked(1);
+    }
     for (Part& part : open_parts()) {
         count(part);
         worked(part.items.size());

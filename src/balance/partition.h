@@ -2,7 +2,6 @@
 /// Items to parts, so that the costliest part costs little more than the mean.
 
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <span>
 #include <utility>
@@ -17,7 +16,7 @@ struct PartitionRules {
     bool equal_counts = false;  ///< the number of items must be a multiple of the parts
     double capacity = 0;        ///< of the weights of a part; used when there are weights
     std::size_t looks = 512;    ///< under a capacity: work for each item and part, to lower costs
-    /// items of one cost, costliest first, as CostliestFirst sorts them; empty: not known
+    /// the items, costliest first, as by_descending() sorts them; empty: not known
     std::span<const uint32_t> by_cost{};
     /// begins with each item, costliest first, in the part that costs least so far: faster than
     /// differencing, less even
@@ -34,24 +33,6 @@ double rounding_share(std::size_t count);
 /// Whether one weight, or all together, are more than the capacity allows, so that no search is
 /// needed.
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity);
-
-/// Sorts items by falling cost, equal ones by index. Keeps its scratch memory between calls.
-class CostliestFirst {
-public:
-    using Worked = std::function<void(std::size_t items)>;
-    /// Costs are at least 0. `worked` is called now and then, and may throw. The result is valid
-    /// until the next call.
-    std::span<const uint32_t> sort(
-        std::span<const double> costs, const Worked& worked = [](std::size_t) {});
-
-private:
-    struct Keyed {
-        uint64_t key;
-        uint32_t item;
-    };
-    std::vector<Keyed> keyed_, sorted_;
-    std::vector<uint32_t> order_;
-};
 
 /// Keeps its scratch memory between calls.
 class Partitioner {
@@ -147,7 +128,7 @@ private:
     std::size_t unreported_ = 0;
     uint64_t done_ = 0;  ///< items looked at
 
-    CostliestFirst sort_;
+    std::vector<uint32_t> sorted_;       ///< by_cost_, if it was not given
     std::span<const uint32_t> by_cost_;  ///< items, costliest first, then by index
     std::vector<uint32_t> next_, last_;  ///< lists of items; last_ by the first item of a list
     std::vector<double> sum_;            ///< by the first item of a list

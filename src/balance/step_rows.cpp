@@ -8,6 +8,7 @@
 #include "balance/micro_batches.h"
 #include "balance/rank_evener.h"
 #include "balance/tight_bins.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -28,7 +29,7 @@ void StepRows::begin(const StepItems& samples, uint64_t world_size) {
     samples_ = &samples;
     ranks_ = static_cast<uint32_t>(world_size);
     units_ = samples.group_of.empty() ? samples.count : samples.group_counts.size();
-    by_cost_ = sort_.sort(samples.cost_table()[0]);
+    by_cost_ = by_descending(samples.cost_table()[0]);
     find_units();
 }
 
@@ -50,12 +51,11 @@ void StepRows::find_units() {
 
 uint64_t StepRows::least() const {
     double least = 1;
-    CostliestFirst sort;
     for (std::size_t b = 0; b < samples().capacities.size(); ++b) {
         const std::span<const double> weights = samples().weight_table()[b];
         const double capacity = samples().capacities[b],
                      bins = least_bins(weights, capacity,
-                                       samples().is_one_cost ? by_cost_ : sort.sort(weights));
+                                       samples().is_one_cost ? by_cost_ : by_descending(weights));
         const double unit = std::ranges::max(unit_weights_.subspan(b * units_, units_));
         least =
             std::max({least, std::ceil(bins / ranks_), std::ceil(unit / capacity * (1 - 1e-12))});

@@ -105,8 +105,7 @@ private:
     double most_of_best_ = 0;     ///< its costliest rank
     VectorPartitioner partitioner_, of_rank_;
     FirstFit first_fit_;
-    CostliestFirst sort_;
-    std::span<const uint32_t> by_cost_;  ///< samples, costliest first
+    std::vector<uint32_t> by_cost_;  ///< samples, costliest first
     // What goes to a rank together: a sample or a group.
     std::size_t units_ = 0;
     std::vector<double> group_costs_, group_weights_;

@@ -50,7 +50,7 @@ public:
         const double free =
             samples_.capacities[0] -
             std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(bins);
-        sorted_ = order_.sort(weights);
+        sorted_ = by_descending(weights);
         // A bin that is as full as possible takes the small samples that later ones need.
         return std::ranges::any_of(std::array{0.0, 0.25, 0.5, 1.0, 2.0}, [&](double share) {
             return pack_leaving(share * free, bins, part_of);
@@ -100,8 +100,7 @@ private:
     }
 
     const StepItems& samples_;
-    CostliestFirst order_;
-    std::span<const uint32_t> sorted_;
+    std::vector<uint32_t> sorted_;
     std::vector<uint32_t> left_;              ///< heaviest first
     std::vector<std::size_t> chosen_, best_;  ///< places in left_
     double least_room_ = 0, enough_ = 0;

@@ -35,7 +35,8 @@ bool sort_by_digit(const std::vector<Keyed>& from, std::vector<Keyed>& to, unsig
     return true;
 }
 
-std::vector<uint32_t> by_keys(std::span<const double> keys, double sign) {
+std::vector<uint32_t> by_keys(std::span<const double> keys, double sign,
+                              const std::function<void(std::size_t)>& worked) {
     std::vector<Keyed> sorted;
     sorted.reserve(keys.size());
     for (const double key : keys)
@@ -44,8 +45,10 @@ std::vector<uint32_t> by_keys(std::span<const double> keys, double sign) {
         std::ranges::stable_sort(sorted, {}, &Keyed::key);
     } else {
         std::vector<Keyed> other(sorted.size());
-        for (unsigned shift = 0; shift < 64; shift += digit_bits)
+        for (unsigned shift = 0; shift < 64; shift += digit_bits) {
             if (sort_by_digit(sorted, other, shift)) sorted.swap(other);
+            if (worked) worked(keys.size());
+        }
     }
     std::vector<uint32_t> numbers;
     numbers.reserve(sorted.size());
@@ -56,11 +59,12 @@ std::vector<uint32_t> by_keys(std::span<const double> keys, double sign) {
 }  // namespace
 
 std::vector<uint32_t> by_ascending(std::span<const double> keys) {
-    return by_keys(keys, 1);
+    return by_keys(keys, 1, {});
 }
 
-std::vector<uint32_t> by_descending(std::span<const double> keys) {
-    return by_keys(keys, -1);
+std::vector<uint32_t> by_descending(std::span<const double> keys,
+                                    const std::function<void(std::size_t)>& worked) {
+    return by_keys(keys, -1, worked);
 }
 
 }  // namespace sab

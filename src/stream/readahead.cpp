@@ -1,7 +1,6 @@
 /// Windows of records: shuffled, or cut into batches of like size; and the buffer whose places are
 /// drawn.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/bits.h"
 #include "base/error.h"
 #include "base/python_random.h"
+#include "base/sorting.h"
 #include "cost/cost.h"
 #include "stream/ahead.h"
 
@@ -50,42 +49,13 @@ private:
     void drop(uint32_t part) override { items_[part] = Record{}; }
 };
 
-/// Sorts items by size.
-class BySize {
-public:
-    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time,
-    /// of which most are alike everywhere.
-    void sort(const std::vector<Record>& items, std::vector<uint32_t>& sorted) {
-        const std::size_t count = items.size();
-        sorted.resize(count);
-        std::iota(sorted.begin(), sorted.end(), 0u);
-        keys_.resize(count);
-        uint64_t all = ~uint64_t{0}, any = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            // of no negative number: in the order of the numbers; no -0
-            const uint64_t key = ~bits_of(items[i].view.size + 0.0);
-            keys_[i] = key;
-            all &= key;
-            any |= key;
-        }
-        other_.resize(count);
-        constexpr int digit = 11;
-        for (int shift = 0; shift < 64; shift += digit) {
-            constexpr uint64_t mask = (1u << digit) - 1;
-            if (((any ^ all) >> shift & mask) == 0) continue;
-            std::array<uint32_t, mask + 1> starts{};
-            for (const uint64_t key : keys_) ++starts[key >> shift & mask];
-            uint32_t next = 0;
-            for (uint32_t& number : starts) next += std::exchange(number, next);
-            for (const uint32_t item : sorted) other_[starts[keys_[item] >> shift & mask]++] = item;
-            std::swap(sorted, other_);
-        }
-    }
-
-private:
-    std::vector<uint64_t> keys_;
-    std::vector<uint32_t> other_;
-};
+/// The numbers of the items, the largest first.
+std::vector<uint32_t> sorted_by_size(std::span<const Record> items) {
+    std::vector<double> sizes;
+    sizes.reserve(items.size());
+    for (const Record& item : items) sizes.push_back(item.view.size);
+    return by_descending(sizes);
+}
 
 class ReadAhead : public AheadOfLists {
 public:
@@ -124,7 +94,7 @@ private:
     }
 
     bool arrange(bool must_use_all) override {
-        by_size_.sort(items_, sorted_);
+        sorted_ = sorted_by_size(items_);
         const bool uses_all = options_.carry_over == 0 || must_use_all;
         if (uses_all)
             cut();
@@ -243,7 +213,6 @@ private:
 
     sab_readahead_stream_options options_;
     double limit_;
-    BySize by_size_;
     std::vector<uint32_t> sorted_, other_, capacity_;
     std::vector<char> is_used_;
     std::vector<double> sums_;
@@ -283,7 +252,7 @@ private:
     };
 
     bool arrange(bool must_use_all) override {
-        by_size_.sort(items_, sorted_);
+        sorted_ = sorted_by_size(items_);
         bins_.clear();
         std::multimap<double, uint32_t> open;  // by the room that is left
         for (const uint32_t item : sorted_) {
@@ -323,7 +292,6 @@ private:
     static constexpr double well_filled = 0.995;
     sab_pack_stream_options options_;
     double capacity_;
-    BySize by_size_;
     std::vector<uint32_t> sorted_;
     std::vector<Bin> bins_;
 };

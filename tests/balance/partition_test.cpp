@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/progress.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -166,11 +167,11 @@ TEST(LongestFirst, TakesAKnownOrder) {
     Random random(3);
     Numbers costs(1000);
     for (double& cost : costs) cost = random.length();
-    CostliestFirst sort;
     PartitionRules rules = rules_of(7, {});
     std::vector<uint32_t> part_of(costs.size()), again(costs.size());
     ASSERT_TRUE(Partitioner().partition(costs, {}, rules, part_of));
-    rules.by_cost = sort.sort(costs);
+    const std::vector<uint32_t> sorted = by_descending(costs);
+    rules.by_cost = sorted;
     ASSERT_TRUE(Partitioner().partition(costs, {}, rules, again));
     EXPECT_EQ(part_of, again);
 }

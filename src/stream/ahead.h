@@ -100,14 +100,6 @@ public:
                             " are over it, the first one has ", first_over_.size);
     }
 
-    void rewind() override {
-        source_->rewind();
-        forget();
-        is_over_ = false;
-        taken_ = skipped_in_row_ = 0;
-        random_ = PythonRandom(seed_);
-    }
-
     void save(StateWriter& state) const override {
         if (is_reading_)
             refuse_argument("stream", no_value,
@@ -124,12 +116,10 @@ public:
 
     void restore(StateReader& state) override {
         forget();
-        is_over_ = false;
         const auto before = state.bytes();
         restore_from(*source_, before);
         state.generator(random_.generator());
         taken_ = state.number();
-        skipped_in_row_ = 0;
         uint64_t given = state.number(most_windows * window_ + window_);
         const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
         if (!has_window) {
@@ -203,14 +193,15 @@ private:
         ++given_since_;
     }
 
-    void forget() {
+    void forget() override {
         items_.clear();
         checked_ = 0;
         sizes_.resize(0);
         order_.clear();
         rest_.clear();
-        given_ = given_since_ = windows_since_ = 0;
-        has_rest_ = is_reading_ = false;
+        given_ = given_since_ = windows_since_ = taken_ = skipped_in_row_ = 0;
+        has_rest_ = is_reading_ = is_over_ = false;
+        random_ = PythonRandom(seed_);
     }
 
     void read() {

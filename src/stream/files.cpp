@@ -122,7 +122,7 @@ private:
         record.owner = chunk.shares.share();
     }
 
-    void forget() noexcept {
+    void forget() noexcept override {
         if (readers_ != nullptr && !readers_->are_gone()) readers_->drop(files_);
         files_.clear();
         next_.clear();

@@ -166,19 +166,9 @@ public:
                             "it succeeds, or restore an earlier state");
         state.number(count_);
         if (functions_.state_save == nullptr) return;
-        Bytes bytes;
-        for (std::size_t size = unset_size;;) {
-            call_back("the source's state_save", [&] {
-                return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size);
-            });
-            if (size == unset_size) fail_unset("the source's state_save", "the size");
-            if (size <= bytes.size()) {
-                bytes.resize(size);
-                break;
-            }
-            bytes.resize(size);
-        }
-        state.bytes(bytes);
+        state.bytes(written_by("the source's state_save", [&](auto... room) {
+            return functions_.state_save(functions_.ctx, room...);
+        }));
     }
 
     void restore(StateReader& state) override {

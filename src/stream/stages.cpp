@@ -88,18 +88,10 @@ void write_record(StateWriter& state, const Record& record, const ObjectKinds& k
             fail_about(SAB_E_UNSUPPORTED, "objects", no_value,
                        "a state holds an object whose functions no stage was given");
         state.number(static_cast<uint64_t>(kind - kinds.begin()));
-        Bytes bytes;
-        for (std::size_t size = unset_size;;) {
-            call_back("objects.save", [&] {
-                return object.functions()->save(object.functions()->ctx, object.handle(),
-                                                bytes.data(), bytes.size(), &size);
-            });
-            if (size == unset_size) fail_unset("objects.save", "the size");
-            const bool is_written = size <= bytes.size();
-            bytes.resize(size);
-            if (is_written) break;
-        }
-        return state.bytes(bytes);
+        const sab_object_functions& own = *object.functions();
+        return state.bytes(written_by("objects.save", [&](auto... room) {
+            return own.save(own.ctx, object.handle(), room...);
+        }));
     }
     const List& list = list_of(record);
     state.number(list.items.size());
@@ -150,32 +142,42 @@ namespace {
                     ": call sab_stream_next() until it succeeds, or restore an earlier state");
 }
 
-class Map : public ObjectStage {
+/// A stage whose callback makes a record of each. One on which it failed waits for the next call.
+class MapStage : public ObjectStage {
 public:
-    Map(sab_map_fn map, Context context, ObjectsPtr objects)
-        : ObjectStage(std::move(context), std::move(objects)), map_(map) {}
+    using ObjectStage::ObjectStage;
+    void save(StateWriter& state) const override {
+        if (is_waiting_) refuse_unfinished("to map a record");
+        source_->save(state);
+    }
 
-    bool next(Record& record) override {
+protected:
+    /// Takes the record that is waiting or the next one. False at the end.
+    bool take() {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
         copier_.reserve_object();
+        return true;
+    }
+    void forget() override { is_waiting_ = false; }
+
+    Copier copier_;
+    Record waiting_;
+    bool is_waiting_ = false;
+};
+
+class Map : public MapStage {
+public:
+    Map(sab_map_fn map, Context context, ObjectsPtr objects)
+        : MapStage(std::move(context), std::move(objects)), map_(map) {}
+
+    bool next(Record& record) override {
+        if (!take()) return false;
         sab_record made = waiting_.view;
         call_back("map", [&] { return map_(context_->get(), &waiting_.view, &made); });
         record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         is_waiting_ = false;
         return true;
-    }
-    void rewind() override {
-        source_->rewind();
-        is_waiting_ = false;
-    }
-    void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_unfinished("to map a record");
-        source_->save(state);
-    }
-    void restore(StateReader& state) override {
-        is_waiting_ = false;
-        source_->restore(state);
     }
     void describe(Description& description) const override {
         source_->describe(description);
@@ -187,9 +189,6 @@ public:
 
 private:
     sab_map_fn map_;
-    Copier copier_;
-    Record waiting_;  ///< map failed on it
-    bool is_waiting_ = false;
 };
 
 /// Measures texts anew, behind what has read them.
@@ -206,9 +205,6 @@ public:
             view.size = static_cast<double>(view.length);
         return true;
     }
-    void rewind() override { source_->rewind(); }
-    void save(StateWriter& state) const override { source_->save(state); }
-    void restore(StateReader& state) override { source_->restore(state); }
     void describe(Description& description) const override {
         source_->describe(description);
         description.add("text size");
@@ -221,18 +217,16 @@ private:
 };
 
 /// A map whose calls share a value, which is part of the state.
-class Recurrent : public ObjectStage {
+class Recurrent : public MapStage {
 public:
     Recurrent(sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
-        : ObjectStage(std::move(context), std::move(objects)),
+        : MapStage(std::move(context), std::move(objects)),
           recur_(recur),
           initial_(std::move(initial)),
           state_(initial_) {}
 
     bool next(Record& record) override {
-        if (!is_waiting_ && !source_->next(waiting_)) return false;
-        is_waiting_ = true;
-        copier_.reserve_object();
+        if (!take()) return false;
         state_copier_.reserve_object();
         sab_record after = state_.view, made = waiting_.view;
         call_back("recur", [&] {
@@ -248,19 +242,12 @@ public:
         is_waiting_ = false;
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        is_waiting_ = false;
-        state_ = initial_;
-    }
     void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_unfinished("in a recurrent step");
-        source_->save(state);
+        MapStage::save(state);
         write_record(state, state_, objects_in(*this));
     }
     void restore(StateReader& state) override {
-        is_waiting_ = false;
-        source_->restore(state);
+        MapStage::restore(state);
         state_ = read_record(state, objects_in(*this), state_copier_);
     }
     void describe(Description& description) const override {
@@ -272,26 +259,27 @@ public:
     }
 
 private:
+    void forget() override {
+        MapStage::forget();
+        state_ = initial_;
+    }
+
     sab_recur_fn recur_;
     const Record initial_;
     Record state_;
-    Copier copier_, state_copier_;
-    Record waiting_;
-    bool is_waiting_ = false;
+    Copier state_copier_;
 };
 
-class RandomMap : public ObjectStage {
+class RandomMap : public MapStage {
 public:
     RandomMap(sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
-        : ObjectStage(std::move(context), std::move(objects)),
+        : MapStage(std::move(context), std::move(objects)),
           map_(map),
           seed_(seed),
           random_{PythonRandom(seed)} {}
 
     bool next(Record& record) override {
-        if (!is_waiting_ && !source_->next(waiting_)) return false;
-        is_waiting_ = true;
-        copier_.reserve_object();
+        if (!take()) return false;
         const PythonRandom before = random_.generator;
         try {
             sab_record made = waiting_.view;
@@ -305,19 +293,12 @@ public:
         is_waiting_ = false;
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        is_waiting_ = false;
-        random_.generator = PythonRandom(seed_);
-    }
     void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_unfinished("to map a record");
-        source_->save(state);
+        MapStage::save(state);
         state.generator(random_.generator.generator());
     }
     void restore(StateReader& state) override {
-        is_waiting_ = false;
-        source_->restore(state);
+        MapStage::restore(state);
         state.generator(random_.generator.generator());
     }
     void describe(Description& description) const override {
@@ -330,12 +311,14 @@ public:
     }
 
 private:
+    void forget() override {
+        MapStage::forget();
+        random_.generator = PythonRandom(seed_);
+    }
+
     sab_random_map_fn map_;
     uint64_t seed_;
     sab_random random_;
-    Copier copier_;
-    Record waiting_;
-    bool is_waiting_ = false;
 };
 
 /// The records of streams that a callback opens. A state is that of the source before the record,
@@ -352,10 +335,6 @@ public:
             if (opened_->impl.stream != nullptr && opened_->impl.stream->next(record)) return true;
             close();
         }
-    }
-    void rewind() override {
-        source_->rewind();
-        forget();
     }
     void save(StateWriter& state) const override {
         before_.save(state, *source_, opened_ == nullptr && !is_waiting_);
@@ -390,7 +369,7 @@ public:
     }
 
 private:
-    void forget() {
+    void forget() override {
         close();
         is_waiting_ = false;
         before_.forget();
@@ -438,18 +417,10 @@ public:
         record = list_record(std::move(list_));
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        list_ = nullptr;
-    }
     void save(StateWriter& state) const override {
         if (list_ != nullptr && !list_->items.empty())
             refuse_unfinished("in the middle of a batch");
         source_->save(state);
-    }
-    void restore(StateReader& state) override {
-        list_ = nullptr;
-        source_->restore(state);
     }
     void describe(Description& description) const override {
         source_->describe(description);
@@ -459,6 +430,8 @@ public:
     StreamPtr fresh() const override { return make_stage<Batches>(source_->fresh(), batch_size_); }
 
 private:
+    void forget() override { list_ = nullptr; }
+
     uint64_t batch_size_;
     std::unique_ptr<List> list_;
 };
@@ -479,18 +452,13 @@ public:
         record = list_of(list_).at(index_++);
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        index_ = count_ = 0;
-        before_.forget();
-    }
     void save(StateWriter& state) const override {
         const bool is_inside = index_ < count_;
         before_.save(state, *source_, !is_inside);
         state.number(is_inside ? index_ : 0);
     }
     void restore(StateReader& state) override {
-        index_ = count_ = 0;
+        forget();
         before_.restore(state, *source_);
         const uint64_t index = state.number();
         if (index == 0) return;
@@ -508,6 +476,11 @@ public:
     StreamPtr fresh() const override { return make_stage<Flatten>(source_->fresh()); }
 
 private:
+    void forget() override {
+        index_ = count_ = 0;
+        before_.forget();
+    }
+
     RetryMark before_;
     Record list_;
     std::size_t index_ = 0, count_ = 0;
@@ -542,12 +515,6 @@ public:
         items_.pop_front();
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        items_.clear();
-        taken_ = 0;
-        is_marked_ = false;
-    }
     void save(StateWriter& state) const override {
         state.bytes(is_marked_ ? mark_ : state_of(*source_));
         state.number(is_marked_ ? begin() - mark_taken_ : 0);
@@ -573,6 +540,11 @@ public:
     StreamPtr fresh() const override { return make_stage<Window>(source_->fresh(), width_); }
 
 private:
+    void forget() override {
+        items_.clear();
+        taken_ = 0;
+        is_marked_ = false;
+    }
     uint64_t begin() const { return taken_ - items_.size(); }
     void mark() {
         Bytes here = state_of(*source_), again = here;
@@ -801,10 +773,6 @@ public:
         return true;
     }
     bool measure(sab_text_unit unit) override { return source_->measure(unit); }
-    void rewind() override {
-        source_->rewind();
-        forget();
-    }
     void save(StateWriter& state) const override {
         if (seen_ > 0) refuse_unfinished("between the records of the ranks");
         state.number(is_over_);
@@ -828,7 +796,7 @@ public:
     }
 
 private:
-    void forget() {
+    void forget() override {
         seen_ = 0;
         is_over_ = false;
     }
@@ -848,10 +816,6 @@ public:
         ++count_;
         return true;
     }
-    void rewind() override {
-        source_->rewind();
-        count_ = 0;
-    }
     void save(StateWriter& state) const override {
         source_->save(state);
         state.number(count_);
@@ -868,6 +832,8 @@ public:
     void add_objects(ObjectKinds&) const override {}
 
 private:
+    void forget() override { count_ = 0; }
+
     uint64_t count_ = 0;
     Copier copier_;
 };

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/callback.h"
 #include "base/caller_context.h"
 #include "base/handle.h"
 #include "base/progress.h"
@@ -58,11 +59,23 @@ public:
     SourceStage();
     ~SourceStage() override;
     void attach(StreamPtr source) noexcept override { source_ = std::move(source); }
+    void rewind() override {
+        source_->rewind();
+        forget();
+    }
+    void save(StateWriter& state) const override { source_->save(state); }
+    void restore(StateReader& state) override {
+        forget();
+        source_->restore(state);
+    }
     uint64_t skipped() const override { return source_->skipped(); }
     void check_any_left() const override { source_->check_any_left(); }
     void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
 
 protected:
+    /// Goes to the state of the beginning, whatever the source is at. Cannot fail.
+    virtual void forget() {}
+
     StreamPtr source_;
 };
 
@@ -211,6 +224,20 @@ private:
     Mark mark_;
     bool has_record_ = false, is_trying_ = false;
 };
+
+/// What a callback of this name writes: write(bytes, room, &size) tells the size, and is called
+/// again if there was too little room.
+template <class Write>
+Bytes written_by(std::string_view name, Write&& write) {
+    Bytes bytes;
+    for (std::size_t size = unset_size;;) {
+        call_back(name, [&] { return write(bytes.data(), bytes.size(), &size); });
+        if (size == unset_size) fail_unset(name, "the size");
+        const bool is_written = size <= bytes.size();
+        bytes.resize(size);
+        if (is_written) return bytes;
+    }
+}
 
 /// Whole records in a state.
 void write_record(StateWriter& state, const Record& record, const ObjectKinds& kinds);

@@ -511,7 +511,7 @@ private:
     }
 
     /// Drops all tasks. A thread that maps a record of one finishes that record.
-    void forget() noexcept {
+    void forget() noexcept override {
         Tasks gone;  // freed without the lock, since records release what is the caller's
         {
             const std::scoped_lock lock(side_->mutex);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
 #include "base/error.h"
@@ -106,6 +107,17 @@ void check_result(const Result* result, std::string_view name) {
 inline void check_room(std::size_t capacity, std::size_t needed) {
     check(capacity == 0 || needed <= capacity, "capacity", capacity, "must be at least ", needed,
           " (0 asks for the size)");
+}
+
+/// Writes bytes as a whole to the caller's buffer, or tells their size only. `write` is given the
+/// room, writes if it is enough, and returns the size.
+template <class Write>
+void write_bytes(void* buffer, std::string_view name, std::size_t capacity, std::size_t* size,
+                 Write&& write) {
+    require(size, "size");
+    if (capacity > 0) require(buffer, name);
+    *size = write(std::span(static_cast<std::byte*>(buffer), capacity));
+    check_room(capacity, *size);
 }
 
 /// Fills as much of the caller's struct as it has room for.

@@ -84,10 +84,8 @@ sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, siz
                                size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(histogram, "histogram");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(buffer, "buffer");
-        *size = histogram->impl.write({static_cast<std::byte*>(buffer), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(buffer, "buffer", capacity, size,
+                         [&](auto room) { return histogram->impl.write(room); });
     });
 }
 

@@ -152,12 +152,9 @@ sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, s
                                   size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(buffer, "buffer");
         const auto image = model->impl->image();
-        *size =
-            sab::write_image(sab::ImageParts{image}, {static_cast<std::byte*>(buffer), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(buffer, "buffer", capacity, size,
+                         [&](auto room) { return sab::write_image(sab::ImageParts{image}, room); });
     });
 }
 

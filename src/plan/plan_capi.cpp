@@ -119,10 +119,8 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
                           size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(buffer, "buffer");
-        *size = plan->write({static_cast<std::byte*>(buffer), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(buffer, "buffer", capacity, size,
+                         [&](auto room) { return plan->write(room); });
     });
 }
 

@@ -146,11 +146,9 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state, size_
                                   size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(state, "state");
-        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save")
-                    .save({static_cast<std::byte*>(state), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(state, "state", capacity, size, [&](auto room) {
+            return sab::need_random_access(*sampler->impl, "sab_sampler_state_save").save(room);
+        });
     });
 }
 
@@ -158,11 +156,10 @@ sab_status sab_sampler_state_save_at(const sab_sampler* sampler, uint64_t positi
                                      size_t capacity, size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(state, "state");
-        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save_at")
-                    .save_at(position, {static_cast<std::byte*>(state), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(state, "state", capacity, size, [&](auto room) {
+            return sab::need_random_access(*sampler->impl, "sab_sampler_state_save_at")
+                .save_at(position, room);
+        });
     });
 }
 

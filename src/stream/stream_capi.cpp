@@ -63,10 +63,8 @@ sab_status sab_stream_state_save(const sab_stream* stream, void* buffer, size_t 
                                  size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        sab::require(size, "size");
-        if (capacity > 0) sab::require(buffer, "buffer");
-        *size = stream->impl.save({static_cast<std::byte*>(buffer), capacity});
-        sab::check_room(capacity, *size);
+        sab::write_bytes(buffer, "buffer", capacity, size,
+                         [&](auto room) { return stream->impl.save(room); });
     });
 }
 

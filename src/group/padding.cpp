@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <thread>
 
 #include "base/error.h"
+#include "base/parts.h"
 
 namespace sab {
 namespace {
@@ -43,21 +43,8 @@ void in_threads(std::size_t count, std::size_t bytes, uint64_t threads, const Bo
     const std::size_t parts =
         std::clamp<std::size_t>(bytes / bytes_per_thread, 1,
                                 static_cast<std::size_t>(std::min<uint64_t>({most, count, 1024})));
-    std::vector<std::thread> helpers;
-    helpers.reserve(parts - 1);
-    const auto begin_of = [&](std::size_t part) {
-        return count / parts * part + std::min(part, count % parts);
-    };
-    std::size_t part = 1;
-    try {
-        for (; part < parts; ++part)
-            helpers.emplace_back(
-                [&body, begin = begin_of(part), end = begin_of(part + 1)] { body(begin, end); });
-    } catch (const std::exception&) {  // no more threads to be had: this one does the rest
-        body(begin_of(part), count);
-    }
-    body(0, begin_of(1));
-    for (std::thread& helper : helpers) helper.join();
+    in_parts({count, parts}, Progress(), {0, count, count},
+             [&](std::size_t, std::size_t begin, std::size_t end) { body(begin, end); });
 }
 
 template <class Element>

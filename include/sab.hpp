@@ -731,27 +731,57 @@ private:
     }
 };
 
-/// Shuffled batches with random access; see sab_bucket_sampler_new().
-class BucketSampler : public Sampler {
+/// @cond
+namespace detail {
+
+// An argument as the C interface takes it: a handle, a number, the address of a struct.
+template <class Raw, void (*free)(Raw *) noexcept>
+Raw *passed(const Handle<Raw, free> &handle) noexcept {
+    return handle.get();
+}
+template <class Number>
+std::enable_if_t<std::is_arithmetic_v<Number>, Number> passed(const Number &number) noexcept {
+    return number;
+}
+template <class Struct, class = decltype(Struct::struct_size)>
+const Struct *passed(const Struct &given) noexcept {
+    return &given;
+}
+
+}  // namespace detail
+/// @endcond
+
+/// A sampler that a constructor of the C interface makes, such as
+/// `sab::SamplerOf<sab_bucket_sampler_new>(plan, options)`. The arguments are those of the
+/// constructor: objects of this header, structs and numbers. Options at the end may be left out.
+template <auto make>
+class SamplerOf : public Sampler {
 public:
-    explicit BucketSampler(const Plan &plan, const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_bucket_sampler_new, plan.get(), &given)) {}
+    template <class First, class... Rest>
+    explicit SamplerOf(const First &first, const Rest &...rest)
+        : Sampler(made(detail::passed(first), detail::passed(rest)...)) {}
+
+private:
+    template <class... Raw>
+    static sab_sampler *made(Raw... given) {
+        constexpr bool is_complete = std::is_invocable_v<decltype(make), Raw..., sab_sampler **>;
+        static_assert(is_complete || sizeof...(Raw) < 8, "no arguments of this constructor");
+        if constexpr (is_complete)
+            return created(make, given...);
+        else if constexpr (sizeof...(Raw) < 8)
+            return made(given..., nullptr);  // the default options
+    }
 };
 
-/// Batches by ascending size; see sab_sequential_sampler_new().
-class SequentialSampler : public Sampler {
-public:
-    explicit SequentialSampler(const Plan &plan,
-                               const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_sequential_sampler_new, plan.get(), &given)) {}
-};
+/// Shuffled batches with random access: BucketSampler(plan, options); see sab_bucket_sampler_new().
+using BucketSampler = SamplerOf<sab_bucket_sampler_new>;
 
-/// The costliest batches that an epoch can have; see sab_costliest_sampler_new().
-class CostliestSampler : public Sampler {
-public:
-    CostliestSampler(const Plan &plan, uint64_t count)
-        : Sampler(created(sab_costliest_sampler_new, plan.get(), count)) {}
-};
+/// Batches by ascending size: SequentialSampler(plan, options); see sab_sequential_sampler_new().
+using SequentialSampler = SamplerOf<sab_sequential_sampler_new>;
+
+/// The costliest batches that an epoch can have: CostliestSampler(plan, count); see
+/// sab_costliest_sampler_new().
+using CostliestSampler = SamplerOf<sab_costliest_sampler_new>;
 
 /// Greedy batches in the order of the samples; see sab_ordered_sampler_new().
 class OrderedSampler : public Sampler {
@@ -795,21 +825,13 @@ private:
     static void free_source(void *ctx) noexcept { delete static_cast<Source *>(ctx); }
 };
 
-/// The order of bionemo-size-aware-batching; see sab_bionemo_sampler_new().
-class BionemoSampler : public Sampler {
-public:
-    explicit BionemoSampler(const Plan &plan, const sab_bionemo_options &given = BionemoOptions())
-        : Sampler(created(sab_bionemo_sampler_new, plan.get(), &given)) {}
-};
+/// The order of bionemo-size-aware-batching: BionemoSampler(plan, options); see
+/// sab_bionemo_sampler_new().
+using BionemoSampler = SamplerOf<sab_bionemo_sampler_new>;
 
-/// The order of Bagua's load-balancing sampler; see sab_bagua_sampler_new().
-class BaguaSampler : public Sampler {
-public:
-    explicit BaguaSampler(const Sizes &complexity,
-                          const sab_bagua_options &balancing = BaguaOptions(),
-                          const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_bagua_sampler_new, complexity.get(), &balancing, &given)) {}
-};
+/// The order of Bagua's load-balancing sampler: BaguaSampler(complexity, balancing, options); see
+/// sab_bagua_sampler_new().
+using BaguaSampler = SamplerOf<sab_bagua_sampler_new>;
 
 #endif
 
@@ -830,12 +852,11 @@ private:
 };
 
 #if SAB_WITH_PACK
-/// Samples end to end in rows; see sab_packed_sampler_new().
-class PackedSampler : public Sampler {
+/// Samples end to end in rows: PackedSampler(sizes, packing, options); see
+/// sab_packed_sampler_new().
+class PackedSampler : public SamplerOf<sab_packed_sampler_new> {
 public:
-    PackedSampler(const Sizes &sizes, const sab_packed_options &pack,
-                  const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
+    using SamplerOf::SamplerOf;
     sab_packed_info info() const { return filled<sab_packed_info>(sab_packed_sampler_get_info); }
     sab_balanced_report report() const {
         return filled<sab_balanced_report>(sab_balanced_sampler_get_report, nullptr);
@@ -844,12 +865,11 @@ public:
 #endif
 
 #if SAB_WITH_BALANCE
-/// Steps whose micro-batches cost the same on all ranks; see sab_balanced_sampler_new().
-class BalancedSampler : public Sampler {
+/// Steps whose micro-batches cost the same on all ranks: BalancedSampler(sizes, balanced, options);
+/// see sab_balanced_sampler_new().
+class BalancedSampler : public SamplerOf<sab_balanced_sampler_new> {
 public:
-    BalancedSampler(const Sizes &sizes, const sab_balanced_options &balanced,
-                    const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_balanced_sampler_new, sizes.get(), &balanced, &given)) {}
+    using SamplerOf::SamplerOf;
     sab_balanced_report report() const {
         return filled<sab_balanced_report>(sab_balanced_sampler_get_report, nullptr);
     }

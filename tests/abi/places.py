@@ -21,11 +21,10 @@ import abi_headers
 PLACES = {
     "table of the C tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
     "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),
-    "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
     "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\b"),
     "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\b"),
     "constructor of Rust": ("bindings/rust/libsab/src/*.rs", r"\bpub fn KIND\("),
-    "golden vectors of Rust": ("bindings/rust/libsab/tests/golden.rs", r'\["KIND"[],]'),
+    "golden vectors of Rust": ("bindings/rust/libsab/*/*.rs", r'[(\[]"KIND"[],]'),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
 }
 # A constructor with arguments of its own has C tests of its own.

@@ -1,5 +1,5 @@
-/* Checks a file of golden vectors against the library, or writes it: golden [--write] FILE. The
- * format is in README.md. */
+/* Checks a file of golden vectors against the library, or writes it: golden [--write] FILE [KIND].
+ * The format is in README.md. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -566,8 +566,8 @@ static void set_input(struct golden_case* c, char** words, size_t count) {
 }
 
 /* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches
- * in place of the file's. */
-static int run(const char* path, FILE* write) {
+ * in place of the file's. `kind`: of the sampler of each case; NULL: the file's. */
+static int run(const char* path, FILE* write, char* kind) {
     static const char* const outputs[] = {
         "batch",  "padded_length", "cu_seqlens", "cu_seqlens_unpadded",
         "starts", "step",          "digest",     NULL};
@@ -585,6 +585,10 @@ static int run(const char* path, FILE* write) {
         const size_t count = line[0] == '#' ? 0 : split(line, words);
         const char* const key = count > 0 ? words[0] : "";
         const int is_output = is_any_of(key, outputs);
+        if (kind != NULL && strcmp(key, "sampler") == 0) {
+            words[1] = kind;
+            snprintf(copy, sizeof copy, "sampler %s\n", kind);
+        }
         if (write != NULL && !is_output) fputs(copy, write);
         if (expects_end && !is_output) {
             if (write == NULL && sab_next_batch(c.sampler, &batch) != SAB_END) wrong = 1;
@@ -610,13 +614,14 @@ static int run(const char* path, FILE* write) {
 }
 
 int main(int argc, char** argv) {
-    if (argc == 2) return run(argv[1], NULL);
-    if (argc != 3 || strcmp(argv[1], "--write") != 0) die("usage", "golden [--write] FILE");
+    if (argc == 2) return run(argv[1], NULL, NULL);
+    if (argc < 3 || argc > 4 || strcmp(argv[1], "--write") != 0)
+        die("usage", "golden FILE, or golden --write FILE [KIND]");
     char scratch[4096];
     snprintf(scratch, sizeof scratch, "%s.new", argv[2]);
     FILE* write = fopen(scratch, "w");
     if (write == NULL) die(scratch, "cannot be written");
-    run(argv[2], write);
+    run(argv[2], write, argc == 4 ? argv[3] : NULL);
     if (fclose(write) != 0 || rename(scratch, argv[2]) != 0) die(argv[2], "cannot be written");
     return 0;
 }

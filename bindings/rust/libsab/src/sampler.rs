@@ -141,6 +141,9 @@ pub struct Sampler<'a> {
     pub(crate) handle: SamplerHandle<'a>,
 }
 
+/// A constructor that takes a plan and options only.
+type OfPlan = fn(&Plan, &SamplerOptions<'_>) -> Result<Sampler<'static>, Error>;
+
 impl Sampler<'static> {
     /// The bucket order: shuffled, resumable, with random access. The sampler keeps the plan alive.
     ///
@@ -178,6 +181,11 @@ impl Sampler<'static> {
         SamplerHandle::of_plan(sys::sab_sequential_sampler_new, &plan.handle, options)
             .map(Self::over)
     }
+
+    /// The constructors that take a plan and options only, by the names of the golden vectors.
+    #[doc(hidden)]
+    pub const OF_PLAN: &'static [(&'static str, OfPlan)] =
+        &[("bucket", Self::bucket), ("sequential", Self::sequential)];
 
     /// The `count` costliest batches, at least 1, that an epoch of the plan can have, costliest
     /// first: step through them once before training to see that the memory suffices. No batch of

@@ -191,8 +191,6 @@ impl Case<'_> {
         let options = self.sampler_options();
         let plan = || Plan::new(sizes, &self.plan_options());
         match self.sampler[..] {
-            ["bucket"] => Sampler::bucket(&plan()?, &options),
-            ["sequential"] => Sampler::sequential(&plan()?, &options),
             ["ordered", most] => Sampler::ordered(None, sizes, number(most), &options),
             ["packed"] => Sampler::packed(sizes, &self.pack_options(), &options),
             ["balanced"] => Sampler::balanced(sizes, &self.balanced_options(), &options),
@@ -201,6 +199,10 @@ impl Case<'_> {
                 Ok(())
             }),
             ["bionemo"] => Sampler::bionemo(&plan()?, &BionemoOptions::new().seed(self.seed())),
+            [kind] => match Sampler::OF_PLAN.iter().find(|of_plan| of_plan.0 == kind) {
+                Some((_, make)) => make(&plan()?, &options),
+                None => panic!("{}: unknown sampler {kind}", self.name),
+            },
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         }
     }

@@ -286,7 +286,7 @@ public:
         : ObjectStage(std::move(context), std::move(objects)),
           map_(map),
           seed_(seed),
-          random_{PythonRandom(seed)} {}
+          random_{{}, PythonRandom(seed)} {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;

@@ -73,9 +73,9 @@ def plan(
             bucket before does. Or a dictionary with such numbers for each column, none twice, whose
             buckets are all combinations, at most 65,536.
         buckets: that many intervals of size that pad least.
-        bucket_batches: without boundaries or buckets: the fewest batches that a bucket may have.
-            Without it 16, fewer where the padding is out of reach. Any number down to 1 where that
-            saves more than a quarter of the batches or of the padded total.
+        bucket_batches: without boundaries, buckets or shapes: the fewest batches that a bucket may
+            have. Without it 16, fewer where the padding is out of reach. Any number down to 1 where
+            that saves more than a quarter of the batches or of the padded total.
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,

@@ -229,10 +229,9 @@ std::vector<double> Mixture::by_shares(std::vector<double> shares,
 }
 
 void Mixture::read_schedule(const sab_mixture_options& options) {
-    items(options.schedule_epochs, options.schedule_count, "options.schedule_epochs",
-          "options.schedule_count");
-    items(options.schedule_repeats, options.schedule_count, "options.schedule_repeats",
-          "options.schedule_count");
+    if (options.schedule_count == 0) return;
+    require(options.schedule_epochs, "options.schedule_epochs");
+    require(options.schedule_repeats, "options.schedule_repeats");
     for (std::size_t i = 0; i < options.schedule_count; ++i) {
         const uint64_t epoch = options.schedule_epochs[i];
         if (epoch <= changes_.back().epoch)

@@ -293,7 +293,7 @@ def check_errors_and_callbacks(library):
 
 
 def check_handles(library):
-    """NULL and a handle of another kind are refused by every function, and do not end the process."""
+    """Every function refuses NULL and a handle of another kind."""
     sab = Library(library)
     kinds = {each["name"] for _, each in entries("handles")}
     handles = {"sab_sizes": sab.new("sab_sizes_new", None, 0, sab.SAB_INT32, None)}

@@ -191,10 +191,9 @@ class Mixture(Sizes):
         if epochs and (given["proportions"] is not None or given["temperature"] is not None):
             raise ValueError("schedule: goes with repeat only, since it has repeats")
         self._set(options, calls, "schedule_epochs", "schedule_count", "uint64_t[]", epochs)
-        if epochs:
-            repeats_of_epochs = ffi.new("double[]", changed)
-            calls.kept.append(repeats_of_epochs)
-            options.schedule_repeats = repeats_of_epochs
+        repeats_of_epochs = ffi.new("double[]", changed)
+        calls.kept.append(repeats_of_epochs)
+        options.schedule_repeats = repeats_of_epochs
         return options
 
     @staticmethod

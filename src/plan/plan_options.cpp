@@ -105,7 +105,9 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           not_with_buckets);
     const bool has_shapes = given.max_shape_count > 0, is_chosen = given.shapes == SAB_SHAPES_AUTO;
     check(given.bucket_batches == 0 || !(has_shapes || is_chosen), "options.bucket_batches",
-          given.bucket_batches, "must not be given with options.max_shapes or SAB_SHAPES_AUTO (1)");
+          given.bucket_batches,
+          "must not be given with options.max_shapes, nor where options.shapes is SAB_SHAPES_AUTO "
+          "(1)");
     check(
         given.padding_target == 0 || !has_shapes || is_chosen, "options.padding_target",
         given.padding_target,

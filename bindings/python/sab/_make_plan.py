@@ -64,8 +64,9 @@ def plan(
         budget: the largest cost of a batch, in the unit of ``cost``: padded tokens by default. A
             :class:`sab.Budget` has a cost of its own. A batch keeps all budgets of a list; the
             batches of a step have nearly the same cost by the first one.
-        padding: without boundaries or buckets: buckets as large as possible whose padding stays
-            under this share, and whose batches stay under ``1 + padding`` times the lower bound.
+        padding: without boundaries or buckets, with ``max_shapes`` only if ``shapes="auto"``:
+            buckets as large as possible whose padding stays under this share, and whose batches
+            stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what the best plan tried reaches.
         boundaries: numbers ``b0, b1, ...``: the buckets are ``[b0, b1)``, ``[b1, b2)``, ... In any
             order. With several sizes a sample: rows with one number a column. The first is the

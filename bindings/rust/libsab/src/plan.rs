@@ -123,7 +123,7 @@ impl<'f> PlanOptions<'f> {
         /// [`Report::target_met`] and [`Report::nearest_target`] report this.
         padding_target(share: f64) => padding_target = share;
         /// [`BucketRule::Auto`] without [`max_shapes`](Self::max_shapes) and [`ShapeRule::Auto`]:
-        /// the fewest batches in a bucket, so that batch mates change from epoch to epoch; among
+        /// the fewest batches in a bucket, so that batch mates change from epoch to epoch. Among
         /// the longest 1 % of the samples a quarter of it, but not fewer than 4. 0, the default,
         /// stands for 16, fewer (down to 4) if the padding target is out of reach with 16, and at
         /// most a sixteenth of all batches. Buckets then have any number of batches, or are a tail

@@ -56,7 +56,10 @@ NULLABLE = re.compile(
     r"|\bNULL(?:: | for none\b| is ignored\b| has | when | if |$)"
 )
 AS_FOR = re.compile(r"as (?:for|in) (sab_\w+)")
-COUNTED = re.compile(r"(?:^|room for )`(\w+)` \w|`(\w+)` of them|\b(?:when|if) `(\w+)` is 0")
+COUNTED = re.compile(
+    r"(?:^|room for )`(\w+)` (?!rows\b|\w+ for each\b)\w|`(\w+)` of them|\b(?:when|if) `(\w+)` is 0"
+)
+A_COLUMN = re.compile(r"\bone (?:number )?(?:a|for each) column\b|^for each column\b")
 WHEN = re.compile(r"\b[Cc]alled\b|\bthread\b")
 CALLED = re.compile("Callbacks are called ")
 CALLED_BY_DEFAULT = "Called in the calling thread."
@@ -200,7 +203,8 @@ class Writer:
         self, variable: Variable, texts: Mapping[str, str], among: Iterable[Variable]
     ) -> Entry:
         """The name of the number of elements. It is the one whose comment says "number of `array`"
-        or, right behind the array, "its length", or the one that the array's comment counts."""
+        or, right behind the array, "its length", or the one that the array's comment counts, or
+        `columns` if the array has one element a column."""
         if not variable.type.pointers or variable.name not in texts:
             return {}
         counts = [each.name for each in among if self.is_count(each)]
@@ -213,6 +217,7 @@ class Writer:
             ):
                 return {"count": name}
         counted = [each for found in COUNTED.findall(texts[variable.name]) for each in found]
+        counted += ["columns"] if A_COLUMN.search(texts[variable.name]) else []
         return next(({"count": name} for name in counted if name in counts), {})
 
     # -- callbacks --
@@ -252,7 +257,9 @@ class Writer:
             entry["size"] = self.size_and_alignment(field.type)[0]
             if "callback" in entry:
                 entry |= self.called(header, struct.documentation, field.documentation)
-            if "Must be given" in text:
+            if is_context(field):
+                entry["context"] = True
+            elif "Must be given" in text:
                 entry["required"] = True
             elif self.may_be_null(field, text):
                 entry["nullable"] = True

@@ -285,11 +285,12 @@ function declare(text, library) {
   }
 }
 
-// A failure of the library.
+// A failure of the library: its message, the parts of it, and the code of the system or a callback.
 export class SabError extends Error {
   constructor(status) {
     super(lib.sab_last_error_message());
     this.status = lib.sab_status_name(status);
+    for (const part of ['argument', 'value', 'rule', 'code']) this[part] = lib[`sab_last_error_${part}`]();
   }
 }
 

@@ -40,7 +40,7 @@ typedef struct sab_partition_options {
     size_t cost_count;
     /** weights of each item, such as tokens or bytes: finite, at least 0, with a finite sum.
      *  `capacity_count` times as many as items: the first weight of all items, then the second of
-     *  all, and so on. NULL (default) without a capacity */
+     *  all, and so on. NULL (default) without capacities */
     const double *weights;
     /** for each weight the largest sum of a part; finite, above 0. NULL */
     const double *capacities;
@@ -78,10 +78,9 @@ typedef struct sab_partition_options {
  * one item or the total exceeds is refused at once. Memory: about 80 bytes an item and 150 bytes a
  * part, and 200 bytes a part for each of several costs.
  *
- * @param costs    costs, finite, at least 0, each with a finite sum: `count` of them, or with
- *     several costs `cost_count` times as many: the first cost of all items, then the second of
- *     all, and so on. May be NULL when `count` is 0
- * @param count    number of items, at most 4,294,967,295
+ * @param costs    `count` * `cost_count` numbers: the first cost of all items, then the second of
+ *     all, and so on. Finite, at least 0, each with a finite sum. May be NULL when there are none
+ * @param count    number of `part_of`: the items, at most 4,294,967,295
  * @param parts    number of parts, 1 to 2^20; may be more than there are items
  * @param options  NULL: the defaults
  * @param part_of  filled on SAB_OK with the part of each item, from 0; room for `count`

@@ -47,10 +47,9 @@
  * epoch of the sampler. They are dealt evenly: any two full batches of a bucket have the same
  * number of samples of a source, or one of them has one more. The batches of each bucket are spread
  * evenly over the epoch, and the batches of a step cost nearly the same. So the batches of a step
- * may all have samples of the same sources, if the sources have different sizes. sab/mixture.h
- * defines the due of a source. After each step, each source was within 5 batches of its due on 1
- * rank, and within 3 steps on 8 and 64 ranks. These tests had 3 and 50 sources, and 400 to 10,000
- * batches. The distance grows with the logarithm of the number of batches.
+ * may all have samples of the same sources, if the sources have different sizes. The distance of a
+ * source from its due (sab/mixture.h) grows with the logarithm of the number of batches;
+ * docs/benchmarks.md has figures.
  *
  * # Limits
  *
@@ -264,7 +263,7 @@ typedef struct sab_places {
  * @param sizes    the size of each sample; of several columns sab_plan_info.columns sizes for each
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0
- * @param count    number of samples; may be 0
+ * @param count    number of `sources`, `numbers` and `which`: of the samples; may be 0
  * @param places   its arrays are filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for a sample that the plan does not have; SAB_E_UNSUPPORTED for a
  *     plan that sab_plan_new() made of several columns, for a plan of `separate_by` and for one of
@@ -341,7 +340,7 @@ SAB_API sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *
  * @param sizes    the size of each sample
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0
- * @param count    number of samples; may be 0
+ * @param count    number of `sizes`, `numbers` and `which`: of the samples; may be 0
  * @param places   its arrays are filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for a sample that the packing does not have; SAB_E_UNSUPPORTED for
  *     a packing that has split samples

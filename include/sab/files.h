@@ -41,7 +41,8 @@ typedef struct sab_sizes_file_options {
      *  that all hold a single list are refused. NULL for the other formats */
     const char *column;
     /** the size of a text: SAB_TEXT_BYTES (default), SAB_TEXT_WORDS, SAB_TEXT_VALUE or
-     *  SAB_TEXT_ALL_BYTES */
+     *  SAB_TEXT_ALL_BYTES. Of a file of neither texts nor JSON lines only the default and
+     *  SAB_TEXT_VALUE */
     sab_text_unit text_unit;
     /** JSON lines only: SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
     sab_missing_rule missing;

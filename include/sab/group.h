@@ -102,9 +102,9 @@ typedef struct sab_thresholds_info {
  * distinct lengths; the callback may then be called for all possible groups.
  *
  * Time, for d distinct lengths: a counting sort, then about k * d steps for costs that are
- * proportional to the count except for a constant. Example: a third of a second for a million
- * lengths and 15 thresholds. Other costs (callbacks, higher powers of the count) are computed about
- * k * d * log2(d) times, and far fewer times for LEAST_LARGEST. Memory: 4 * k * d bytes.
+ * proportional to the count except for a constant. Other costs (callbacks, higher powers of the
+ * count) are computed about k * d * log2(d) times, and far fewer times for LEAST_LARGEST. Memory:
+ * 4 * k * d bytes.
  *
  * @param lengths     read during the call only; a length of zero costs as much as the shortest
  *     above zero
@@ -129,7 +129,7 @@ typedef struct sab_grouping sab_grouping;
 typedef struct sab_grouping_dimension {
     const sab_sizes *lengths; /**< of all samples */
     const double *thresholds; /**< in any order, no two equal, none NaN */
-    size_t threshold_count;   /**< at least 1 */
+    size_t threshold_count;   /**< number of `thresholds`, at least 1 */
 } sab_grouping_dimension;
 
 /** Groups samples by one or several of their lengths, such as residues of a protein and atoms of

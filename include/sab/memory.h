@@ -215,7 +215,7 @@ typedef struct sab_collect_peak_options {
 typedef struct sab_peaks_view {
     /** set by SAB_PEAKS_VIEW_INIT */
     size_t struct_size;
-    /** measurements */
+    /** number of `items`, `before`, `peaks`, `reserved_peaks` and `largest_free` */
     size_t count;
     /** features of each */
     size_t feature_count;
@@ -231,9 +231,9 @@ typedef struct sab_peaks_view {
     const int64_t *reserved_peaks;
     /** largest free block after each; -1 if not known */
     const int64_t *largest_free;
-    /** items that ran out of memory */
+    /** number of `out_of_memory` */
     size_t out_of_memory_count;
-    /** their numbers */
+    /** numbers of the items that ran out of memory */
     const uint64_t *out_of_memory;
 } sab_peaks_view;
 #define SAB_PEAKS_VIEW_INIT SAB_INIT(sab_peaks_view)
@@ -373,8 +373,8 @@ typedef struct sab_memory_model_info {
     /** the name of each feature but the first, which are the columns of a batch; NULL: they have no
      *  names. These texts and the numbers below belong to the handle */
     const char *const *column_names;
-    /** terms kept: term i is coefficients[i] * product of feature[j]^powers[i * feature_count + j]
-     */
+    /** number of `coefficients`: of the terms that were kept. Term i is coefficients[i] * product
+     * of feature[j]^powers[i * feature_count + j] */
     size_t term_count;
     /** one for each term */
     const double *coefficients;

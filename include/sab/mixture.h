@@ -147,7 +147,7 @@ typedef struct sab_mixture_options {
  *
  * @param sources  sizes with the same columns, which may be freed afterwards. What they borrow from
  *     the caller is copied
- * @param count    number of sources, 1 to SAB_MAX_SOURCES; 1 with `ids`
+ * @param count    number of `sources`, 1 to SAB_MAX_SOURCES; 1 with `ids`
  * @param options  NULL: 1 repeat each
  * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options that break a rule, a source without samples where
@@ -184,7 +184,7 @@ SAB_API sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, 
  * @param sizes   a mixture
  * @param epoch   the epoch
  * @param counts  filled on SAB_OK with one number a sample
- * @param count   number of samples, sab_sizes_count()
+ * @param count   number of `counts`: of the samples, sab_sizes_count()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a mixture with `all_sources`
  */
 SAB_API sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,

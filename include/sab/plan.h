@@ -136,15 +136,15 @@ typedef struct sab_plan_options {
     sab_bucket_rule bucket_rule;
     /** AUTO only: SAB_SHAPES_ANY */
     sab_shape_rule shapes;
-    /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
-     *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
-     *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach
-     * it. A tail that is left out counts as a batch. sab_plan_report.target_met and nearest_target
-     * report this */
+    /** AUTO, with `max_shapes` only under SAB_SHAPES_AUTO: the largest share, in (0, 1), of padding
+     *  among padded positions (each sample padded to its bucket's longest), and, under a budget, of
+     * batches over the lower bound. 0: 0.01. Missed only if no buckets with the fewest batches that
+     * `bucket_batches` allows reach it. A tail that is left out counts as a batch.
+     * sab_plan_report.target_met and nearest_target report this */
     double padding_target;
-    /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
-     *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
-     *  quarter of it (but not fewer than 4).
+    /** AUTO without `max_shapes` and SAB_SHAPES_AUTO: the smallest number of batches in a bucket,
+     * so that the samples of a batch change from epoch to epoch. Buckets that begin among the
+     * longest 1 % of the samples may have a quarter of it (but not fewer than 4).
      *
      *  0: 16, and at most a sixteenth of all batches. Fewer (down to 4) if `padding_target` cannot
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
@@ -177,8 +177,8 @@ typedef struct sab_plan_options {
      *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
      *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     size_t bucket_count;
-    /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
-     *  fits; 0: 1 */
+    /** batch sizes from a budget, which must be given, are rounded down to a multiple, where at
+     * least one multiple fits; 0: 1 */
     uint64_t batch_size_multiple;
     /** AUTO only: at most this many shapes, with the least padding. Batches are then padded to the
      *  length of a bucket. One number for all samples, or one for each id of `separate_by`, in
@@ -215,11 +215,11 @@ typedef struct sab_plan_options {
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT SAB_INIT(sab_plan_options)
 
-/** One bucket of a plan. Its arrays have one number a column, belong to the plan and live as long
- * as the handle. */
+/** One bucket of a plan. Its arrays belong to the plan and live as long as the handle. */
 typedef struct sab_bucket {
     size_t struct_size;          /**< set by SAB_BUCKET_INIT */
-    size_t columns;              /**< number of columns of the sizes */
+    size_t columns;              /**< number of `lower`, `upper`, `shortest`, `longest`,
+                                  *   `padded_length` and `total`: columns of the sizes */
     const double *lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
     const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
     const double *shortest;      /**< smallest size in it in some epoch; 0 when it is empty */

@@ -42,7 +42,7 @@ SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_si
  * @param shape       length of each axis, at least 1
  * @param is_data     1 for an axis along which processes take different samples (data parallel,
  *     sharded or not), 0 for one along which they share them
- * @param axes        number of axes, at least 1
+ * @param axes        number of `shape` and of `is_data`: the axes, at least 1
  * @param rank        of the process, below the product of the lengths
  * @param data_rank   filled: what samplers take as `rank`
  * @param data_world_size  filled: what samplers take as `world_size`

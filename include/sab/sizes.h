@@ -151,7 +151,7 @@ SAB_API sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t
  * @param columns  sizes of one column each, of the same number of samples; may be freed afterwards
  * @param names    the name of each column, no two the same, each of 1 to SAB_MAX_COLUMN_NAME bytes
  *     of UTF-8; copied. NULL: those that the columns have, which must be all of them or none
- * @param count    number of `columns`, and of `names`, 1 to SAB_MAX_COLUMNS
+ * @param count    number of `columns` and of `names`, 1 to SAB_MAX_COLUMNS
  * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -196,11 +196,10 @@ SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
  * @param sizes   a handle
  * @param first   the first sample, at most sab_sizes_count()
  * @param count   number of samples, at most those from `first` on
- * @param values  filled on SAB_OK with one number a column for the first sample, then for the
- * second,
- *     ...; may be NULL when `count` is 0
+ * @param values  filled on SAB_OK with the sizes of the first sample in all columns, then with
+ * those of the second, and so on; may be NULL when there are none
  * @return SAB_OK; SAB_E_ARGUMENT for samples that are not there or a size that breaks the rules
- * above
+ *     above
  */
 SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t first, size_t count, double *values)
     SAB_NOEXCEPT;

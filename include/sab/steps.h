@@ -75,7 +75,7 @@ typedef struct sab_max_batch_options {
     int64_t limit;
     /** SAB_ROUND_NONE */
     sab_rounding rounding;
-    /** of SAB_ROUND_MULTIPLE */
+    /** of SAB_ROUND_MULTIPLE; else 0 */
     uint64_t multiple;
     /** all ranks get the smallest result; NULL: one rank */
     sab_reduce_fn reduce;

@@ -431,14 +431,14 @@ typedef struct sab_random sab_random;
 
 /** The next number in [0, 1), as CPython's `random()`.
  *
- * @param random  the generator passed to the callback
+ * @param random  the generator passed to the callback; others give 0
  * @return the number
  */
 SAB_API double sab_random_real(sab_random *random) SAB_NOEXCEPT;
 
 /** The next random bits, as CPython's `getrandbits(bits)`.
  *
- * @param random  the generator passed to the callback
+ * @param random  the generator passed to the callback; others give 0
  * @param bits    from 1 to 64; others give 0
  * @return the bits, as a number
  */
@@ -620,8 +620,8 @@ typedef struct sab_readahead_stream_options {
      */
     int32_t no_shuffle;
     /** 1: records that fit no batch well are carried over to the next window, up to one window of
-     *  them. This reduces padding to about a third, but a restore reads up to eight windows again.
-     *  Not with `boundary_key_fn`. 0: each window is used up, as in infinibatch */
+     *  them. This reduces padding, but a restore reads up to eight windows again. Not with
+     *  `boundary_key_fn`. 0: each window is used up, as in infinibatch */
     int32_t carry_over;
     /** of the shuffles */
     uint64_t seed;

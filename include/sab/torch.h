@@ -138,7 +138,7 @@ typedef struct sab_torch_leaf {
  *
  * @param leaves      the tensors of a sample, `leaf_count` of them; paths must differ, and none may
  *     be a prefix of another
- * @param leaf_count  at least 1, at most 2^20
+ * @param leaf_count  number of `leaves`, at least 1, at most 2^20
  * @param samples     number of samples
  * @param collection  the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED before sab_torch_open()
@@ -190,7 +190,7 @@ SAB_API sab_status sab_torch_collection_ungrouped_new(const sab_torch_collection
  * @param collection  grouped: the inputs of the model
  * @param leaves      the outputs of the model, one for each group with dimension B. Lengths are
  *     those of `collection`, by their names; no others may appear
- * @param leaf_count  at least 1
+ * @param leaf_count  number of `leaves`, at least 1
  * @param outputs     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */

@@ -7,6 +7,7 @@
 
 #include "base/callback.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/progress.h"
 #include "sizes/sizes.h"
 
@@ -285,10 +286,11 @@ void check_rules(const sab_partition_options& options, std::size_t count, uint64
           options.cost_count, "must be from 1 to ", SAB_MAX_BUDGETS);
     check(options.capacity_count <= SAB_MAX_BUDGETS, "options.capacity_count",
           options.capacity_count, "must be at most ", SAB_MAX_BUDGETS);
-    if (options.capacity_count > 0) {
-        if (count > 0) require(options.weights, "options.weights");
-        require(options.capacities, "options.capacities");
-    }
+    items(options.capacities, options.capacity_count, "options.capacities",
+          "options.capacity_count");
+    if (options.capacity_count > 0 && count > 0) require(options.weights, "options.weights");
+    if (options.capacity_count == 0 && options.weights != nullptr)
+        refuse_argument("options.weights", "given", "goes with options.capacities only");
     for (std::size_t i = 0; i < options.capacity_count; ++i)
         if (!(options.capacities[i] > 0 && std::isfinite(options.capacities[i])))
             refuse_argument(named("options.capacities[", i, "]"), options.capacities[i],

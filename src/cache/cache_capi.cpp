@@ -56,10 +56,10 @@ sab_status sab_cache_get_many(sab_cache* cache, const sab_cache_item* items, siz
                               sab_cache_value** values) noexcept {
     return sab::guard([&] {
         sab::cache::check_item_count(count);
-        if (count == 0) return;
-        sab::require(values, "values");
+        if (count > 0) sab::require(values, "values");
         std::fill_n(values, count, nullptr);
         sab::require(cache, "cache");
+        if (count == 0) return;
         sab::require(items, "items");
         auto found = sab::cache::find_values(cache->impl, sab::cache::read_keys({items, count}));
         std::ranges::transform(found, values, [](auto& each) { return each.release(); });

@@ -7,8 +7,13 @@
 namespace sab {
 namespace {
 
-/// Refuses what only JSON lines have.
+/// Refuses what the format does not have. A number on a line is also its value.
 void check_used(Format format, const sab_sizes_file_options& options) {
+    if (format != Format::json_lines && format != Format::text)
+        check(options.text_unit == SAB_TEXT_BYTES || options.text_unit == SAB_TEXT_VALUE,
+              "options.text_unit",
+              options.text_unit == SAB_TEXT_WORDS ? "SAB_TEXT_WORDS" : "SAB_TEXT_ALL_BYTES",
+              "goes with texts and JSON lines only, and the file is not read as such");
     constexpr const char* rule = "goes with JSON lines only, and the file is not read as such";
     if (format == Format::json_lines) return;
     check(options.missing == SAB_MISSING_REFUSE, "options.missing", "SAB_MISSING_SKIP", rule);

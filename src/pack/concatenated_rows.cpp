@@ -22,6 +22,10 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
           "must be 0 with SAB_PACK_CONCAT, which cuts at the capacity only");
     check(options.balance_count == 0, "pack.balance_count", options.balance_count,
           "must be 0 with SAB_PACK_CONCAT, whose rows are all full");
+    check(options.split == 0, "pack.split", options.split,
+          "must be 0 with SAB_PACK_CONCAT, which cuts all samples");
+    check(options.oversize == SAB_OVERSIZE_ERROR, "pack.oversize", "SAB_OVERSIZE_SKIP",
+          "must not be given with SAB_PACK_CONCAT, which cuts all samples");
     const Progress progress(options.progress, options.progress_ctx);
     auto read = std::make_shared<std::vector<uint32_t>>(sizes.count());
     std::vector<uint32_t>& all = *read;

@@ -103,6 +103,15 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           given.shapes, "must be SAB_SHAPES_ANY (0) or SAB_SHAPES_AUTO (1)");
     check(is_auto || given.shapes == SAB_SHAPES_ANY, "options.shapes", "SAB_SHAPES_AUTO",
           not_with_buckets);
+    const bool has_shapes = given.max_shape_count > 0, is_chosen = given.shapes == SAB_SHAPES_AUTO;
+    check(given.bucket_batches == 0 || !(has_shapes || is_chosen), "options.bucket_batches",
+          given.bucket_batches,
+          "must not be given with options.max_shapes, nor where options.shapes is SAB_SHAPES_AUTO "
+          "(1)");
+    check(
+        given.padding_target == 0 || !has_shapes || is_chosen, "options.padding_target",
+        given.padding_target,
+        "must not be given with options.max_shapes, unless options.shapes is SAB_SHAPES_AUTO (1)");
 }
 
 void check_fewest(const sab_plan_options& given) {
@@ -169,6 +178,8 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
       threads(static_cast<std::size_t>(std::max<uint64_t>(given.threads, 1))) {
     if (given.budget_count == 0 && given.batch_size_count == 0)
         refuse_argument("options.budget_count", "0", "a budget or a batch size must be given");
+    check(given.budget_count > 0 || batch_size_multiple <= 1, "options.batch_size_multiple",
+          batch_size_multiple, "goes with a budget only");
     check_bucket_rule(given, columns.size());
     default_to(padding_target, 0.01);
     default_to(batch_size_multiple, 1);

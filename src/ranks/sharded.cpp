@@ -179,6 +179,7 @@ PlanOptions checked(const sab_sampler_options& given, const sab_plan_options& pl
           "must be SAB_LAST_STEP_SPLIT (0): every step of this sampler is full");
     check(given.costliest_first == 0, "options.costliest_first", given.costliest_first,
           "must be 0: the ranks take batches of one bucket together");
+    static_cast<void>(SamplerOptions(given));  // refuses those of the bucket order
     if (plan_options.separate_by_count > 0) require(plan_options.separate_by, "plan.separate_by");
     PlanOptions options;
     with_name("options", "plan", [&] { options = PlanOptions(plan_options, sizes.names()); });

@@ -376,8 +376,8 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
 /// Whether the ranks divide the samples of the batches, as in a last step.
 bool Cursor::is_divided(const GlobalBatch& global_batch) const {
     return global_batch.batches < schedule_.world_size ||
-           (is_split() && !has_few_shapes() &&
-            global_batch.position + global_batch.batches == order().batches());
+           (is_split() && global_batch.position + global_batch.batches == order().batches() &&
+            !has_few_shapes());
 }
 
 /// The runs of a last step. All ranks get a piece if there are enough samples.

@@ -21,8 +21,10 @@ void check_options(const sab_max_batch_options& options) {
     check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE,
           "options.rounding", options.rounding,
           "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
-    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple",
-          options.multiple, "must be at least 1");
+    const bool is_multiple = options.rounding == SAB_ROUND_MULTIPLE;
+    check(is_multiple ? options.multiple >= 1 : options.multiple == 0, "options.multiple",
+          options.multiple,
+          is_multiple ? "must be at least 1" : "goes with SAB_ROUND_MULTIPLE only");
     check(options.max_batch_size >= 1 && options.max_batch_size <= uint64_t{1} << 53,
           "options.max_batch_size", options.max_batch_size, "must be from 1 to 2^53");
     check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");

@@ -276,7 +276,7 @@ public:
         : MapStage(std::move(context), std::move(objects)),
           map_(map),
           seed_(seed),
-          random_{PythonRandom(seed)} {}
+          random_{{}, PythonRandom(seed)} {}
 
     bool next(Record& record) override {
         if (!take()) return false;

@@ -309,5 +309,6 @@ struct sab_stream {
 };
 
 struct sab_random {
+    sab::Tag<sab_random> tag{};
     sab::PythonRandom generator;
 };

@@ -237,11 +237,11 @@ sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
 }
 
 double sab_random_real(sab_random* random) noexcept {
-    return random == nullptr ? 0 : random->generator.real();
+    return sab::is_handle(random) ? random->generator.real() : 0;
 }
 
 uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
-    return random == nullptr || bits < 1 || bits > 64
+    return !sab::is_handle(random) || bits < 1 || bits > 64
                ? 0
                : random->generator.bits(static_cast<int>(bits));
 }

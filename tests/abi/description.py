@@ -127,10 +127,19 @@ def check_each_kind_of_knowledge(_):
     assert "nullable" not in parameter("sab_plan_new", "options")
     assert parameter("sab_sampler_state_save", "state")["count"] == "capacity"
     assert parameter("sab_sampler_state_restore", "state")["count"] == "size"
+    assert "count" not in parameter("sab_items_partition", "costs")  # a product
     assert parameter("sab_sizes_callback_new", "ctx")["context"]
     assert parameter("sab_sizes_callback_new", "size")["kept"] == "during the call"
     assert parameter("sab_cost_callback_new", "fn")["kept"] == "until `release` is called"
     assert parameter("sab_sizes_arrow_new", "array")["direction"] == "inout"
+    fields = {
+        (struct["name"], each["name"]): each
+        for _, struct in entries("structs")
+        for each in struct["fields"]
+    }
+    assert fields["sab_batch", "longest"]["count"] == "columns"
+    assert "count" not in fields["sab_peaks_view", "features"]  # rows
+    assert fields["sab_plan_options", "progress_ctx"]["context"]
     assert callbacks["sab_log_fn"]["thread"] == "any"
     assert callbacks["sab_progress_fn"]["thread"] == "calling"
 
@@ -215,11 +224,12 @@ class Library:
         size = {"struct_size": described["size"]} if described["has_struct_size"] else {}
         return lambda **fields: made(**size, **fields)
 
-    def function(self, described):
+    def function(self, described, is_checked=True):
         called = getattr(self.loaded, described["name"])
         called.argtypes = [self.type(each) for each in described["parameters"]]
         called.restype = self.type(described["result"])
-        return self.checked(called) if described["result"].get("type") == "sab_status" else called
+        is_checked = is_checked and described["result"].get("type") == "sab_status"
+        return self.checked(called) if is_checked else called
 
     def checked(self, called):
         def call(*arguments):
@@ -282,6 +292,36 @@ def check_errors_and_callbacks(library):
     assert seen[-1] == 4
 
 
+def check_handles(library):
+    """Every function refuses NULL and a handle of another kind."""
+    sab = Library(library)
+    kinds = {each["name"] for _, each in entries("handles")}
+    handles = {"sab_sizes": sab.new("sab_sizes_new", None, 0, sab.SAB_INT32, None)}
+    handles["sab_peaks"] = sab.new("sab_peaks_new")
+    calls = 0
+    for _, function in entries("functions"):
+        named = [each.get("type", "").removeprefix("const ") for each in function["parameters"]]
+        own = [each.removesuffix(" *") for each in named]
+        if not kinds.intersection(own):
+            continue
+        another = handles["sab_peaks" if "sab_sizes" in own else "sab_sizes"]
+        for given in (None, another):
+            called = sab.function(function, is_checked=False)
+            made = [each() for each in called.argtypes]  # zeros, NULL
+            called.argtypes = None
+            arguments = [
+                given if name in kinds else value for name, value in zip(own, made, strict=True)
+            ]
+            status = called(*arguments)
+            calls += 1
+            if function["result"]["type"] == "sab_status":
+                assert status == sab.SAB_E_ARGUMENT, (function["name"], given, status)
+                assert sab.sab_last_error_argument(), function["name"]
+    assert calls > 250, calls
+    for name, handle in handles.items():
+        getattr(sab, f"{name}_free")(handle)
+
+
 def main():
     checks = [
         check_by_a_compiler,
@@ -290,6 +330,7 @@ def main():
         check_numbers_in_examples,
         check_an_epoch,
         check_errors_and_callbacks,
+        check_handles,
     ]
     return run_all(checks, str(next(PREFIX.rglob("libsab.so"))))
 

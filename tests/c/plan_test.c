@@ -1179,6 +1179,17 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("max_shape_count = 1: must not be given with", options.max_shapes = one_count(3),
             options.max_shape_count = 1;
             options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 2);
+    REFUSED("bucket_batches = 4: must not be given with", options.max_shapes = one_count(3),
+            options.max_shape_count = 1;
+            options.bucket_batches = 4);
+    REFUSED("bucket_batches = 4: must not be given with", options.shapes = SAB_SHAPES_AUTO;
+            options.bucket_batches = 4);
+    REFUSED("padding_target = 0.5: must not be given with", options.max_shapes = one_count(3),
+            options.max_shape_count = 1;
+            options.padding_target = 0.5);
+    REFUSED("batch_size_multiple = 2: goes with a budget only", options.budget_count = 0;
+            options.budgets = NULL; options.batch_sizes = one_count(3);
+            options.batch_size_count = 1; options.batch_size_multiple = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");

@@ -415,6 +415,9 @@ static void options_that_shards_do_not_use_are_refused(void) {
     options.last_step = SAB_LAST_STEP_DROP;
     REFUSED("options.last_step = 1: must be SAB_LAST_STEP_SPLIT (0)");
     options = ranks(0, 2);
+    options.mix_lengths = 1;
+    REFUSED("options.mix_lengths = 1: must be 0: only the bucket order has this option");
+    options = ranks(0, 2);
     plan.padding_target = 1.5; /* what breaks a rule is named as the parameter of this function */
     REFUSED("plan.padding_target = 1.5");
     plan = budget(2);

@@ -24,8 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         options.bucket_rule == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
     options.bucket_batches =
         options.bucket_rule == SAB_BUCKETS_AUTO ? input.take<uint8_t>() % 12 : 0;
-    if (options.bucket_rule == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
+    if (options.bucket_rule == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0) {
         options.max_shapes = one_count(2 + input.take<uint8_t>() % 6), options.max_shape_count = 1;
+        options.bucket_batches = 0;
+    }
     const double boundaries[] = {0, 5, 20, 60, 200};
     if (options.bucket_rule == SAB_BUCKETS_BOUNDARIES) {
         options.boundaries = boundaries;

@@ -162,6 +162,7 @@ sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t
             break;
         case 2:
             limit = 0;
+            options.batch_size_multiple = 0;
             options.batch_sizes = &batch_size;
             options.batch_size_count = 1;
             batch_size = 1 + random() % 32;

@@ -24,7 +24,7 @@ def walk(sampler):
     [
         (SIZES, {"budget": 256}),
         (SIZES.tolist(), {"batch_size": 7}),
-        (sab.Sizes(SIZES), {"budget": 256, "padding": 0.2, "tail": "wrap", "max_shapes": 9}),
+        (sab.Sizes(SIZES), {"budget": 256, "tail": "wrap", "max_shapes": 9}),
         (PAIRS, {"budget": 512, "length_multiple": {"source": 8}}),
         (np.stack([SIZES, SIZES], axis=1), {"budget": {"0": 300, "1": 400}}),
     ],

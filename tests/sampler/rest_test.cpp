@@ -130,8 +130,10 @@ void make_plan(Random& random, Job& job) {
     options.length_multiple_count = 1;
     options.bucket_batches = random.below(3);
     if (random.one_in(4)) options.max_batch_size = 1 + random.below(8);
-    if (random.one_in(4) && options.tail >= SAB_TAIL_DROP)
+    if (random.one_in(4) && options.tail >= SAB_TAIL_DROP) {
         options.max_shapes = one_count(1 + random.below(6)), options.max_shape_count = 1;
+        options.bucket_batches = 0;
+    }
     job.has_few_shapes = options.max_shape_count > 0;
     if (random.one_in(4) && job.sizes.get()->impl.choice() == nullptr) {
         for (std::size_t i = 0; i < job.lengths[0].size(); ++i)

@@ -162,7 +162,7 @@ def partition(
     options = calls.options("sab_partition_options")
     options.equal_counts = flag("equal_counts", equal_counts)
     options.cost_count = len(cost_table)
-    if weight_table is not None and capacities is not None:
+    if weight_table is not None and capacities:
         options.weights = ffi.cast("double *", weight_table.ctypes.data)
         _check_capacities(weights, weight_table, capacities)
         limits = ffi.new("double[]", [limit for _, limit in capacities])

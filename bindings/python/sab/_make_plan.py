@@ -64,8 +64,9 @@ def plan(
         budget: the largest cost of a batch, in the unit of ``cost``: padded tokens by default. A
             :class:`sab.Budget` has a cost of its own. A batch keeps all budgets of a list; the
             batches of a step have nearly the same cost by the first one.
-        padding: without boundaries or buckets: buckets as large as possible whose padding stays
-            under this share, and whose batches stay under ``1 + padding`` times the lower bound.
+        padding: without boundaries or buckets, with ``max_shapes`` only if ``shapes="auto"``:
+            buckets as large as possible whose padding stays under this share, and whose batches
+            stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what the best plan tried reaches.
         boundaries: numbers ``b0, b1, ...``: the buckets are ``[b0, b1)``, ``[b1, b2)``, ... In any
             order. With several sizes a sample: rows with one number a column. The first is the
@@ -73,9 +74,9 @@ def plan(
             bucket before does. Or a dictionary with such numbers for each column, none twice, whose
             buckets are all combinations, at most 65,536.
         buckets: that many intervals of size that pad least.
-        bucket_batches: without boundaries or buckets: the fewest batches that a bucket may have.
-            Without it 16, fewer where the padding is out of reach. Any number down to 1 where that
-            saves more than a quarter of the batches or of the padded total.
+        bucket_batches: without boundaries, buckets or shapes: the fewest batches that a bucket may
+            have. Without it 16, fewer where the padding is out of reach. Any number down to 1 where
+            that saves more than a quarter of the batches or of the padded total.
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,

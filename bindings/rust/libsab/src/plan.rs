@@ -116,17 +116,18 @@ pub struct PlanOptions<'f>: sab_plan_options {
 
 impl<'f> PlanOptions<'f> {
     setters! {
-        /// [`BucketRule::Auto`]: the largest share, in (0, 1), of padding among padded positions,
+        /// [`BucketRule::Auto`], with [`max_shapes`](Self::max_shapes) only under
+        /// [`ShapeRule::Auto`]: the largest share, in (0, 1), of padding among padded positions,
         /// and of batches over the lower bound; 0.01. Missed only if no buckets with the fewest
         /// batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
         /// [`Report::target_met`] and [`Report::nearest_target`] report this.
         padding_target(share: f64) => padding_target = share;
-        /// [`BucketRule::Auto`]: the fewest batches in a bucket, so that batch mates change from
-        /// epoch to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than
-        /// 4. 0, the default, stands for 16, fewer (down to 4) if the padding target is out of
-        /// reach with 16, and at most a sixteenth of all batches. Buckets then have any number of
-        /// batches, or are a tail only, where that saves more than a quarter of the batches or of
-        /// the padded total.
+        /// [`BucketRule::Auto`] without [`max_shapes`](Self::max_shapes) and [`ShapeRule::Auto`]:
+        /// the fewest batches in a bucket, so that batch mates change from epoch to epoch. Among
+        /// the longest 1 % of the samples a quarter of it, but not fewer than 4. 0, the default,
+        /// stands for 16, fewer (down to 4) if the padding target is out of reach with 16, and at
+        /// most a sixteenth of all batches. Buckets then have any number of batches, or are a tail
+        /// only, where that saves more than a quarter of the batches or of the padded total.
         min_bucket_batches(batches: u64) => bucket_batches = batches;
         /// Most samples in a batch. No limit by default.
         max_batch_size(samples: u64) => max_batch_size = samples;

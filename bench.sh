@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares libsab with its peers: the same work for all, counted by one counter.
 #   bench.sh [QUESTION...] [--quick] [--lengths FILE]
-# Questions: padding speed ranks steps prefixes packing columns mixture loader resume elastic
+# Questions: padding speed ranks steps prefixes packing shapes columns mixture loader resume elastic
 # order training; all of them by default.
 # Writes docs/benchmarks.md, its pictures and docs/benchmarks/results.json. With --quick, or with
 # lengths of your own (.npy, or text with one number a line), it writes to build/benchmarks/ instead.

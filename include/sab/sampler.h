@@ -274,7 +274,7 @@ typedef int32_t sab_last_step;
  *  step has empty batches, as few as possible: sab_plan_report.empty_batches. Up to 16
  *  batches of a bucket are divided together, into at most 63 pieces and of at most 2^22 samples;
  *  of a mixture each by itself. After a resume with another number of ranks only batches of the
- *  last step are divided */
+ *  last step are divided, and empty ones of the rest of the epoch are not in the report */
 #define SAB_LAST_STEP_SPLIT 0
 /** they are left out of this epoch, so that all steps are full. An epoch must keep a step: the
  *  constructor, and what begins a later epoch, return SAB_E_ARGUMENT otherwise */

@@ -187,7 +187,7 @@ std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes
     if (options_.chooses_shapes) {
         // Boxes that are too large for a budget pad all there is.
         auto [boxes, padding] = by_fewest_shapes(
-            target, fewest, most_shapes(shapes, fewest),
+            target, fewest, most_shapes(shapes, fewest, grouped.first.size() - 1),
             [&](std::size_t number) {
                 std::vector<Box> made = boxes_of_shapes(finder, grouped, number - (fewest - 1));
                 const double share = are_within(made) ? finder.waste(made).share() : 1;

@@ -299,7 +299,8 @@ std::vector<BucketRange> PlanBuilder::ranges_of_chosen_shapes(
     const std::size_t fewest =
         fewest_shapes(options(), begin_ < end_, has_singles() && end_ < count_);
     auto [ranges, padding] = by_fewest_shapes(
-        options().padding_target, fewest, most_shapes(options().max_shapes, fewest),
+        options().padding_target, fewest,
+        most_shapes(options().max_shapes, fewest, counts_.distinct_sizes.size()),
         [&](std::size_t shapes) {
             auto [made, waste] = ranges_of_shapes(finder, shapes);
             return std::pair(std::move(made), waste.share());

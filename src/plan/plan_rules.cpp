@@ -81,10 +81,10 @@ std::size_t fewest_shapes(const PlanOptions& options, bool has_inside, bool has_
     return (has_inside ? inside : 0) + (has_singles ? 1 : 0);
 }
 
-std::size_t most_shapes(std::size_t limit, std::size_t fewest) {
+std::size_t most_shapes(std::size_t limit, std::size_t fewest, std::size_t lengths) {
     constexpr std::size_t most = 1024;
     if (limit > 0) check_shapes(limit, fewest);
-    return limit > 0 ? limit : std::max(most, fewest);
+    return std::max(fewest, std::min(limit > 0 ? limit : most, fewest - 1 + lengths));
 }
 
 void check_shapes(std::size_t shapes, std::size_t fewest) {

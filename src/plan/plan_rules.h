@@ -43,8 +43,9 @@ std::vector<HeldPart> parts_for_fewest(uint64_t samples, uint64_t batch_size,
 /// The fewest shapes of buckets. `has_inside`: some samples are in batches under the budget.
 std::size_t fewest_shapes(const PlanOptions& options, bool has_inside, bool has_singles);
 void check_shapes(std::size_t shapes, std::size_t fewest);
-/// The most shapes that a plan which chooses their number may have. `limit`: 0: none.
-std::size_t most_shapes(std::size_t limit, std::size_t fewest);
+/// The most shapes that a plan which chooses their number may have. `limit`: 0: none. `lengths`:
+/// how many buckets there can be; more shapes change nothing.
+std::size_t most_shapes(std::size_t limit, std::size_t fewest, std::size_t lengths);
 
 /// Samples that are outside the boundaries or over a budget.
 struct Outside {

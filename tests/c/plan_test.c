@@ -615,11 +615,21 @@ static void ShapesAuto_AreTheFewestThatMeetTheTarget(void) {
         EXPECT(report.target_met == (report.padding <= 0.05) && (limit > 0 || report.target_met));
         sab_plan_free(plan);
     }
+    const int32_t two[] = {5, 5, 5, 5, 3, 3, 3}; /* no target is met; 3 shapes are all there can be */
+    sab_plan_options options = budget(16);
+    options.shapes = SAB_SHAPES_AUTO;
+    options.padding_target = 1e-9;
+    sab_plan *plan = plan_with(two, COUNT(two), &options);
+    uint64_t shapes = 0;
+    double padding = 0;
+    EXPECT_OK(sab_plan_get_shape_padding(plan, 1, &shapes, &padding));
+    EXPECT(shapes == 3 && sab_plan_get_shape_padding(plan, 2, &shapes, &padding) == SAB_END);
+    sab_plan_free(plan);
     const double boundaries[] = {1, 2000};
     sab_plan_options wrong = bounded(boundaries, 2, 2000);
     wrong.shapes = SAB_SHAPES_AUTO;
     sab_sizes *sizes = sizes_of(lengths(1000), 1000);
-    sab_plan *plan = NULL;
+    plan = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &wrong, &plan), SAB_E_ARGUMENT,
                  "options.shapes = SAB_SHAPES_AUTO: must not be given with SAB_BUCKETS_BOUNDARIES");
     wrong.shapes = 2;

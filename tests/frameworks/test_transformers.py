@@ -776,6 +776,16 @@ def test_what_contradicts_a_budget_is_refused(tmp_path, options, message):
         make_trainer(tmp_path, **options)
 
 
+def test_batch_samplers_of_sentence_transformers_are_refused(tmp_path):
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    trainer = transformers.Trainer(classifier(), arguments, train_dataset=dataset_of())
+    arguments.batch_sampler = "no_duplicates"
+    with pytest.raises(ValueError, match="batch_sampler = 'no_duplicates': batches are"):
+        sab.transformers.prepare(trainer, batch_size=8)
+    arguments.batch_sampler = "batch_sampler"  # the default
+    sab.transformers.prepare(trainer, batch_size=8)
+
+
 def test_rows_shorter_than_a_sample_are_refused(tmp_path):
     flatten = transformers.DataCollatorWithFlattening()
     longest = int(LENGTHS.max())

@@ -562,6 +562,7 @@ def test_plans_of_two_columns_are_those_of_python(pairs_file, capsys):
         (["--cost", "product"], {"cost": "product"}),
         (["--cost", "source=1,target=2.5"], {"cost": {"source": 1, "target": 2.5}}),
         (["--length-multiple", "8", "--max-shapes", "9"], {"length_multiple": 8, "max_shapes": 9}),
+        (["--shapes", "auto", "--padding", "0.2"], {"shapes": "auto", "padding": 0.2}),
     ):
         assert main(["plan", str(pairs_file), *TWO, "--budget", "4k", "--json", *options]) == 0
         made = json.loads(capsys.readouterr().out)

@@ -217,6 +217,7 @@ def test_what_is_no_number(make, rule, given):
         (lambda: sab.BalancedSampler(LENGTHS, budget=16, balance=[None]), "balance[0] = None: mu"),
         (lambda: sab.plan(LENGTHS, 16, boundaries="auto"), "boundaries = 'auto': must be numbers"),
         (lambda: sab.plan(LENGTHS, 16, separate_by=DataSet()), "separate_by = <"),
+        (lambda: sab.plan(LENGTHS, 16, max_shapes=True), "max_shapes = True: must be a whole "),
         (lambda: sab.plan(LENGTHS, 16, progress="bar"), "progress = 'bar': must be True, False,"),
         (lambda: sab.Plan(LENGTHS), "sab.Plan: is made by sab.plan(sizes, budget), not by its con"),
         (lambda: sab.MemoryModel(5), "sab.MemoryModel: is made by sab.MemoryModel.fit() or learn("),

@@ -28,11 +28,13 @@ def kind_of(value: Any) -> str:
 
 
 def integer(name: str, value: Any) -> int:
-    """A whole number, or an error that names it."""
+    """A whole number, or an error that names it. True and False are none."""
     try:
-        return operator.index(value)
+        if not isinstance(value, bool):
+            return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} = {brief(value)}: must be a whole number") from None
+        pass
+    raise TypeError(f"{name} = {brief(value)}: must be a whole number")
 
 
 def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:

@@ -92,6 +92,11 @@ def add(commands: Commands) -> None:
         help="most pairs of batch size and padded length (default: no limit)",
     )
     plan.add_argument(
+        "--shapes",
+        choices=["auto"],
+        help="auto: as few pairs of batch size and padded length as the padding target allows",
+    )
+    plan.add_argument(
         "--world-size", type=whole, default=1, help="ranks to report for (default: 1)"
     )
     plan.add_argument(
@@ -169,6 +174,7 @@ def _run(options: argparse.Namespace) -> None:
         tail=options.tail,
         oversize=options.oversize,
         max_shapes=options.max_shapes,
+        shapes=options.shapes,
         progress=True if sys.stderr.isatty() else None,
     )
     report = plan.report(seed=options.seed, world_size=options.world_size)

@@ -211,13 +211,19 @@ def _check_trainer(trainer: Any) -> None:
             loading.dispatch_batches,
             "each rank loads its own",
         ),
+        (  # of sentence_transformers
+            "batch_sampler",
+            getattr(args, "batch_sampler", "batch_sampler") != "batch_sampler",
+            "batches are chosen by length, and may hold duplicates",
+        ),
     )
     for name, is_refused, reason in refused:
         if is_refused:
             value = args
             for part in name.split("."):
                 value = getattr(value, part)
-            raise ValueError(f"{name} = {value!r}: {reason}; leave it out")
+            shown = getattr(value, "value", value)  # of an enumeration
+            raise ValueError(f"{name} = {shown!r}: {reason}; leave it out")
     if args.n_gpu > 1:
         raise ValueError(f"n_gpu = {args.n_gpu}: must be 1; start one process a GPU with torchrun")
     if trainer.get_cp_size() * trainer.get_sp_size() > 1:

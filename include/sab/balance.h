@@ -432,8 +432,8 @@ typedef struct sab_step_segment {
  * Of more, trees that no micro-batch holds are cut, above their leaves where possible.
  * Micro-batches then take whole trees, largest first, and parts of trees where more room than a
  * part computes again would stay free; how much more is searched for. A tree is cut from its lowest
- * nodes that no micro-batch holds, and what is then free is filled below the node with the fewest
- * tokens; how many of its tokens may be computed again is searched for, too.
+ * nodes that no micro-batch holds. What is then free is filled below the node with the fewest
+ * tokens. How many of its tokens may be computed again is searched for, too.
  * Micro-batches are also filled up to the lowest common cost that suffices. Micro-batches go to
  * ranks as by sab_items_partition(), and ranks exchange parts of trees. The most even of these ways
  * is taken.

@@ -430,8 +430,9 @@ typedef struct sab_step_segment {
  * Method, shared tokens: up to 9 samples are divided by dynamic programming over all sets of them.
  * Of more, trees that no micro-batch holds are cut, above their leaves where possible.
  * Micro-batches then take whole trees, largest first, and parts of trees where more room than a
- * part computes again would stay free; how much more is searched for. A part of which more than a
- * tenth is computed again is taken only where there would otherwise be too many micro-batches.
+ * part computes again would stay free; how much more is searched for. A tree is cut from its lowest
+ * nodes that no micro-batch holds. What is then free is filled below the node with the fewest
+ * tokens. How many of its tokens may be computed again is searched for, too.
  * Micro-batches are also filled up to the lowest common cost that suffices. Micro-batches go to
  * ranks as by sab_items_partition(), and ranks exchange parts of trees. The most even of these ways
  * is taken.
@@ -450,7 +451,7 @@ typedef struct sab_step_segment {
  * several costs. Several numbers are tried where the fewest micro-batches are far above the lower
  * bound. A callback as a cost is called once for each sample of rows, or each node, and many times
  * in the padded layout. With shared tokens time and memory also grow with micro-batches times the
- * depth of trees, and time with micro-batches times the children of a node.
+ * depth of trees.
  * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.

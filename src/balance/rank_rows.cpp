@@ -117,22 +117,14 @@ bool StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part, ui
 }
 
 bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_part) {
-    const std::size_t count = items.size();
     std::vector<uint32_t> in_order(items.begin(), items.end());
     std::ranges::sort(in_order);
-    const auto gather = [&](const ItemTable& table, std::vector<double>& numbers) {
-        numbers.clear();
-        for (std::size_t kind = 0; kind < table.kinds; ++kind)
-            for (const uint32_t item : in_order) numbers.push_back(table[kind][item]);
-        return ItemTable{numbers, table.kinds, count};
-    };
-    const ItemTable costs = gather(samples().cost_table(), costs_),
-                    weights = gather(samples().weight_table(), weights_);
-    parts_.resize(count);
-    if (!of_rank_.partition(costs, weights, samples().capacities, {micro_batches_, false, 0, looks},
-                            parts_))
+    const StepItems some = samples().of(in_order);
+    parts_.resize(some.count);
+    if (!of_rank_.partition(some.cost_table(), some.weight_table(), some.capacities,
+                            {micro_batches_, false, 0, looks}, parts_))
         return false;
-    for (std::size_t i = 0; i < count; ++i) part_of_[in_order[i]] = first_part + parts_[i];
+    for (std::size_t i = 0; i < some.count; ++i) part_of_[in_order[i]] = first_part + parts_[i];
     return true;
 }
 

@@ -11,6 +11,7 @@ namespace sab {
 namespace {
 
 constexpr double even_to = 1.0005;          // the costliest rank, to the mean
+constexpr double most_again = 0.1;          // of the cost of a part of a tree
 constexpr std::size_t most_receivers = 2;   // ranks that a part of a tree may go to
 constexpr std::size_t moves_of_a_rank = 3;  // at most, on average
 
@@ -44,8 +45,9 @@ SharedEvener::SharedEvener(const SharedItems& items, uint32_t ranks, uint32_t mi
 void SharedEvener::even_out() {
     const std::size_t ranks = costs_.size(), receivers = std::min(most_receivers, ranks - 1);
     std::vector<uint32_t> cheapest(ranks);
-    for (std::size_t moves = moves_of_a_rank * ranks; moves > 0; --moves) {
-        report_progress(0, items_.count);  // so that a caller can stop
+    const std::size_t most_moves = moves_of_a_rank * ranks;
+    for (std::size_t moves = 0; moves < most_moves; ++moves) {
+        report_progress(moves, most_moves);
         const auto from = static_cast<uint32_t>(std::ranges::max_element(costs_) - costs_.begin());
         const double mean =
             std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(ranks);
@@ -84,11 +86,10 @@ void SharedEvener::find_moves(uint32_t from, uint32_t to, Move& best) {
     limits[0] = std::min(limits[0], load[0] + (costs_[from] - costs_[to]) / 2);
     for (uint32_t other = from * micro_batches_; other < (from + 1) * micro_batches_; ++other) {
         branches_.build(leaves_[other]);
-        for (const uint32_t root : branches_.roots()) {
-            if (!branches_.choose(root, load, limits, SharedBranches::most_again)) continue;
+        for (uint32_t root = 0; root < branches_.trees(); ++root) {
+            if (!branches_.choose(root, load, limits, most_again)) continue;
             std::vector<uint32_t> leaves;
-            for (const uint32_t node : branches_.chosen())
-                branches_.for_each_leaf(node, [&](uint32_t leaf) { leaves.push_back(leaf); });
+            branches_.for_each_chosen([&](uint32_t leaf) { leaves.push_back(leaf); });
             std::ranges::sort(leaves);
             const double more = items_.load_of(with(leaves_[part], leaves))[0] - load[0];
             const double cost = std::max(costs_[from] - branches_.less()[0], costs_[to] + more);

@@ -69,12 +69,12 @@ SharedFiller::SharedFiller(const SharedItems& items) : items_(items), all_(items
     std::vector<uint32_t> leaves(items.count);
     std::iota(leaves.begin(), leaves.end(), 0u);
     all_.build(leaves);
-    sizes_.resize(all_.roots().size());
+    sizes_.resize(all_.trees());
     std::vector<double> paths;  // what the leaves of each tree have in common
-    for (const uint32_t root : all_.roots())
-        paths.push_back(all_.leaves_of(root) > 1 ? all_.value_of(root)[0] : 0);
+    for (uint32_t tree = 0; tree < all_.trees(); ++tree)
+        paths.push_back(all_.leaves_of(tree) > 1 ? all_.value_of(tree)[0] : 0);
     by_path_ = by_ascending(paths);
-    std::erase_if(by_path_, [&](uint32_t tree) { return all_.leaves_of(all_.roots()[tree]) < 2; });
+    std::erase_if(by_path_, [&](uint32_t tree) { return all_.leaves_of(tree) < 2; });
 }
 
 /// The largest share of a limit.
@@ -102,13 +102,14 @@ std::size_t SharedFiller::fill(const Load& limits, const Cutting& cutting, std::
     limits_ = limits;
     cutting_ = cutting;
     part_of_ = part_of;
+    left_ = items_.count;
     rests_ = all_;
     open_ = by_path_;
     for (uint32_t tree = 0; tree < sizes_.size(); ++tree)
-        sizes_[tree] = size_of(all_.load_of(all_.roots()[tree]));
+        sizes_[tree] = size_of(all_.load_of(tree));
     by_size_.reset(sizes_);
     for (uint32_t part = 0; part < most; ++part) {
-        if (part % 64 == 0) report_progress(0, items_.count);  // so that a caller can stop
+        if (part % 64 == 0) report_progress(items_.count - left_, items_.count);
         if (!fill_part(part)) return 0;
         if (by_size_.is_empty()) return part + 1;
     }
@@ -130,14 +131,13 @@ bool SharedFiller::fill_part(uint32_t part) {
 }
 
 bool SharedFiller::take_whole(uint32_t tree, Load& load, uint32_t part) {
-    const uint32_t root = rests_.roots()[tree];
     Load sum = load;
-    const Load more = rests_.load_of(root);
+    const Load more = rests_.load_of(tree);
     for (std::size_t k = 0; k < items_.kinds; ++k) sum[k] += more[k];
     if (!fits(sum)) return false;
     load = sum;
-    write(root, part);
-    rests_.take_all(root);
+    rests_.choose_all(tree);
+    write_chosen(part);
     by_size_.erase({sizes_[tree], tree});
     return true;
 }
@@ -147,7 +147,7 @@ bool SharedFiller::take_whole(uint32_t tree, Load& load, uint32_t part) {
 bool SharedFiller::take_some(Load& load, bool is_empty, uint32_t part) {
     if (is_empty) {
         const uint32_t largest = by_size_.largest().second;
-        if (!rests_.choose(rests_.roots()[largest], load, limits_, cutting_.share)) return false;
+        if (!rests_.choose(largest, load, limits_, cutting_.share)) return false;
         take_chosen(largest, load, part);
         return true;
     }
@@ -156,12 +156,12 @@ bool SharedFiller::take_some(Load& load, bool is_empty, uint32_t part) {
     uint32_t best = Forest::none, last = Forest::none;
     std::size_t tries = 0, looked = 0, kept = 0;
     for (; looked < open_.size() && tries < most_tries; ++looked) {
-        const uint32_t tree = open_[looked], root = rests_.roots()[tree];
-        if (rests_.leaves_of(root) < 2) continue;  // not looked at again
+        const uint32_t tree = open_[looked];
+        if (rests_.leaves_of(tree) < 2) continue;  // not looked at again
         open_[kept++] = tree;
         ++tries;
         last = tree;
-        if (!rests_.choose(root, load, limits_, cutting_.share)) continue;
+        if (!rests_.choose(tree, load, limits_, cutting_.share)) continue;
         const double used = size_of(rests_.less());
         if (used <= most) continue;
         most = used;
@@ -170,19 +170,17 @@ bool SharedFiller::take_some(Load& load, bool is_empty, uint32_t part) {
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(kept),
                 open_.begin() + static_cast<std::ptrdiff_t>(looked));
     if (best == Forest::none) return false;
-    if (best != last) rests_.choose(rests_.roots()[best], load, limits_, cutting_.share);
+    if (best != last) rests_.choose(best, load, limits_, cutting_.share);
     take_chosen(best, load, part);
     return true;
 }
 
 void SharedFiller::take_chosen(uint32_t tree, Load& load, uint32_t part) {
-    const uint32_t root = rests_.roots()[tree];
     by_size_.erase({sizes_[tree], tree});
     load = rests_.sum();
-    for (const uint32_t node : rests_.chosen()) write(node, part);
-    rests_.take();
-    if (rests_.leaves_of(root) == 0) return;
-    sizes_[tree] = size_of(rests_.load_of(root));
+    write_chosen(part);
+    if (rests_.leaves_of(tree) == 0) return;
+    sizes_[tree] = size_of(rests_.load_of(tree));
     by_size_.insert({sizes_[tree], tree});
 }
 

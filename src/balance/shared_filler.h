@@ -66,8 +66,12 @@ private:
     bool take_whole(uint32_t tree, Load& load, uint32_t part);
     bool take_some(Load& load, bool is_empty, uint32_t part);
     void take_chosen(uint32_t tree, Load& load, uint32_t part);
-    void write(uint32_t node, uint32_t part) {
-        rests_.for_each_leaf(node, [&](uint32_t leaf) { part_of_[leaf] = part; });
+    void write_chosen(uint32_t part) {
+        rests_.for_each_chosen([&](uint32_t leaf) {
+            part_of_[leaf] = part;
+            --left_;
+        });
+        rests_.take();
     }
 
     const SharedItems& items_;
@@ -79,6 +83,7 @@ private:
     Load limits_{};
     Cutting cutting_{};
     std::span<uint32_t> part_of_;
+    std::size_t left_ = 0;  ///< leaves
 };
 
 }  // namespace sab

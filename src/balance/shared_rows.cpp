@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -10,16 +11,15 @@
 #include "balance/rank_evener.h"
 #include "balance/shared_evener.h"
 #include "balance/shared_exact.h"
+#include "base/progress.h"
 
 namespace sab {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-// The first cuts no tree that fits, the last fills micro-batches at any cost.
-constexpr Cutting cuttings[] = {
-    {1, SharedBranches::most_again},      {0.25, SharedBranches::most_again},
-    {0.0625, SharedBranches::most_again}, {0.03125, SharedBranches::most_again},
-    {0, SharedBranches::most_again},      {0, 1}};
+// The first cuts least, the last fills micro-batches at any cost.
+constexpr Cutting cuttings[] = {{1, 0},        {1, 0.1},       {0.25, 0.1},
+                                {0.0625, 0.2}, {0.03125, 0.4}, {0, 1}};
 constexpr int most_halvings = 8;
 constexpr double near_even = 1.0005;        // the costliest rank, to the mean of the cheapest way
 constexpr double micro_batch_share = 0.05;  // of a full one's cost, in the choice of their number
@@ -41,6 +41,7 @@ SharedDivider::SharedDivider(const SharedItems& items, uint64_t ranks)
       part_of_(items.count),
       best_(items.count) {
     for (const Cutting& cutting : cuttings) {
+        const ProgressPart own(ways_.size(), std::size(cuttings));
         const std::size_t parts = filler_.fill(items.limits, cutting, items.count, part_of_);
         if (ways_.empty()) whole_ = part_of_;
         ways_.push_back({cutting, parts, sum_of(items.loads_of(part_of_, parts))});
@@ -60,13 +61,21 @@ double SharedDivider::divide(uint64_t micro_batches, std::span<uint32_t> part_of
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     const std::size_t parts = std::size_t{ranks_} * micro_batches_;
     most_ = never;
+    constexpr uint64_t assignments = 3;
     if (const Way* const way = best_way(parts)) {
+        const ProgressPart own(0, assignments);
         filler_.fill(items_.limits, way->cutting, parts, part_of_);
         keep_if_better();
     }
     const double even = std::ranges::min(ways_, {}, &Way::cost).cost / ranks_;
-    if (ranks_ > 1 && most_ > even * near_even) fill_evenly(parts);
-    if (ranks_ > 1 && most_ > even * near_even) partition_pieces(parts);
+    if (ranks_ > 1 && most_ > even * near_even) {
+        const ProgressPart own(1, assignments);
+        fill_evenly(parts);
+    }
+    if (ranks_ > 1 && most_ > even * near_even) {
+        const ProgressPart own(2, assignments);
+        partition_pieces(parts);
+    }
     if (most_ < never) std::ranges::copy(best_, part_of.begin());
     return most_;
 }
@@ -123,7 +132,7 @@ void SharedDivider::fill_evenly(std::size_t parts) {
     std::vector<uint32_t> found;
     for (int k = 0; k < most_halvings && low < high; ++k) {
         limits[0] = k == 0 ? high : (low + high) / 2;
-        if (filler_.fill(limits, {0, SharedBranches::most_again}, parts, part_of_) > 0) {
+        if (filler_.fill(limits, {0, 0.1}, parts, part_of_) > 0) {
             high = limits[0];
             found = part_of_;
         } else if (k == 0) {
@@ -220,13 +229,17 @@ uint64_t SharedRows::assign_few(uint64_t given, std::span<uint32_t> part_of) {
 uint64_t SharedRows::assign_many(uint64_t given, std::span<uint32_t> part_of) {
     divide_units();
     std::vector<SharedDivider> dividers;
-    dividers.reserve(of_ranks_.size());
-    for (const SharedItems& each : of_ranks_)
-        dividers.emplace_back(each, options_.world_size / of_ranks_.size());
+    const std::size_t count = of_ranks_.size();
+    dividers.reserve(count);
+    for (const SharedItems& each : of_ranks_) {
+        const ProgressPart own_part(dividers.size(), 2 * count);
+        dividers.emplace_back(each, options_.world_size / count);
+    }
     const uint64_t micro_batches = given > 0 ? given : choose_count(dividers);
     if (micro_batches > most_parts / options_.world_size) return micro_batches;  // to be refused
     std::vector<uint32_t> own;
-    for (std::size_t rank = 0; rank < of_ranks_.size(); ++rank) {
+    for (std::size_t rank = 0; rank < count; ++rank) {
+        const ProgressPart own_part(count + rank, 2 * count);
         own.resize(of_ranks_[rank].count);
         if (dividers[rank].divide(micro_batches, own) == never) return 0;
         const auto first = static_cast<uint32_t>(rank * micro_batches);

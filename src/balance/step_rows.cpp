@@ -63,11 +63,10 @@ uint64_t StepRows::least() const {
     return static_cast<uint64_t>(least);
 }
 
-uint64_t StepRows::enough() {
+uint64_t StepRows::enough() const {
     if (has_groups() || samples().capacities.size() < 2) return 0;
     std::vector<uint32_t> bins(samples().count);
-    first_fit_.pack(samples(), samples().count, bins);
-    return (first_fit_.used() + ranks_ - 1) / ranks_;
+    return (pack_first_fit(samples(), samples().count, bins) + ranks_ - 1) / ranks_;
 }
 
 bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of) {
@@ -264,7 +263,7 @@ bool StepRows::with_others(std::span<const uint32_t> failed) {
 /// Micro-batches under several budgets. Not for balanced samplers, whose states keep their order.
 bool StepRows::pack_first(const StepItems& some, uint64_t parts, std::span<uint32_t> part_of) {
     return effort_ != Effort::usual && some.capacities.size() > 1 &&
-           first_fit_.pack(some, parts, part_of);
+           pack_first_fit(some, parts, part_of) > 0;
 }
 
 /// All samples of some ranks to all their micro-batches, and these to the ranks.

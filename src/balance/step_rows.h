@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "balance/step_samples.h"
-#include "balance/tight_bins.h"
 #include "balance/vector_partition.h"
 
 namespace sab {
@@ -26,7 +25,7 @@ public:
     /// A lower bound on the micro-batches that a rank needs.
     uint64_t least() const;
     /// A number for which assign() succeeds: that of first fit. 0: not known.
-    uint64_t enough();
+    uint64_t enough() const;
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
     /// r * micro_batches + m.
     bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);
@@ -104,7 +103,6 @@ private:
     std::vector<uint32_t> best_;  ///< part_of_ of the assignment with the most even ranks so far
     double most_of_best_ = 0;     ///< its costliest rank
     VectorPartitioner partitioner_, of_rank_;
-    FirstFit first_fit_;
     std::vector<uint32_t> by_cost_;  ///< samples, costliest first
     // What goes to a rank together: a sample or a group.
     std::size_t units_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "balance/least_tree.h"
 #include "base/sorting.h"
 
 namespace sab {
@@ -231,42 +232,25 @@ double least_bins(std::span<const double> weights, double capacity,
     return least;
 }
 
-bool FirstFit::pack(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {
-    constexpr std::size_t most_looks = 1024;  // at nodes, for each sample
-    samples_ = &samples;
+uint64_t pack_first_fit(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {
     const std::size_t kinds = samples.capacities.size();
-    leaves_ = std::bit_ceil(bins);
-    least_.assign(2 * leaves_ * kinds, 0);
-    used_ = 0;
+    LeastTree held;
+    held.reset(bins, kinds,
+               [](std::size_t, std::span<double> weights) { std::ranges::fill(weights, 0.0); });
+    std::array<double, SAB_MAX_BUDGETS> room{};
+    std::size_t used = 0;
     for (const uint32_t item : by_largest_share(samples)) {
-        item_ = item;
-        looks_ = most_looks;
-        std::size_t node = find(1);
-        if (node == 0) node = leaves_ + used_;  // the next empty one
-        if (node >= leaves_ + bins) return false;
-        used_ = std::max<uint64_t>(used_, node - leaves_ + 1);
-        part_of[item] = static_cast<uint32_t>(node - leaves_);
         for (std::size_t b = 0; b < kinds; ++b)
-            least_[node * kinds + b] += samples.weight_table()[b][item];
-        for (node /= 2; node > 0; node /= 2)
-            for (std::size_t b = 0; b < kinds; ++b)
-                least_[node * kinds + b] =
-                    std::min(least_[2 * node * kinds + b], least_[(2 * node + 1) * kinds + b]);
+            room[b] = samples.capacities[b] - samples.weight_table()[b][item];
+        const std::size_t bin = held.first(0, bins, room.data());
+        if (bin == bins) return 0;
+        held.change(bin, [&](std::span<double> weights) {
+            for (std::size_t b = 0; b < kinds; ++b) weights[b] += samples.weight_table()[b][item];
+        });
+        part_of[item] = static_cast<uint32_t>(bin);
+        used = std::max(used, bin + 1);
     }
-    return true;
-}
-
-/// The first leaf below a node with room for the item; 0: none was found.
-std::size_t FirstFit::find(std::size_t node) {
-    if (looks_ == 0) return 0;
-    --looks_;
-    const std::size_t kinds = samples_->capacities.size();
-    for (std::size_t b = 0; b < kinds; ++b)
-        if (least_[node * kinds + b] + samples_->weight_table()[b][item_] > samples_->capacities[b])
-            return 0;
-    if (node >= leaves_) return node;
-    const std::size_t first = find(2 * node);
-    return first > 0 ? first : find(2 * node + 1);
+    return used;
 }
 
 bool pack_fullest(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {

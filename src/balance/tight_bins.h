@@ -17,24 +17,9 @@ double least_bins(std::span<const double> weights, double capacity,
 bool pack_fullest(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of);
 
 /// First fit decreasing, of any number of budgets: each sample, those with the largest share of a
-/// capacity first, to the first bin with room for all of its weights. Keeps its scratch memory
-/// between calls.
-class FirstFit {
-public:
-    /// False when some samples are left.
-    bool pack(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of);
-    /// Bins that are not empty.
-    uint64_t used() const { return used_; }
-
-private:
-    std::size_t find(std::size_t node);
-
-    const StepItems* samples_ = nullptr;
-    uint32_t item_ = 0;
-    uint64_t used_ = 0;
-    std::size_t leaves_ = 1, looks_ = 0;
-    std::vector<double> least_;  ///< of each node of a tree over the bins: the least that one holds
-};
+/// capacity first, to the first bin with room for all of its weights. Returns the number of bins
+/// that are not empty; 0 when a sample has no room.
+uint64_t pack_first_fit(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of);
 
 /// Looks at all ways, depth first, with a bounded amount of work. Groups stay on one rank.
 bool search_fitting(const StepItems& samples, uint64_t ranks, uint64_t micro_batches,

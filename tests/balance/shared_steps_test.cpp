@@ -20,6 +20,8 @@ struct Step {
     uint64_t world_size = 1, micro_batches = 0, multiple = 1;
     double limit = 0;
     bool is_whole = false, is_quadratic = false;
+    sab_progress_fn progress = nullptr;
+    void* progress_ctx = nullptr;
 };
 
 class Plan {
@@ -42,6 +44,8 @@ public:
         options.micro_batches = step.micro_batches;
         options.multiple = step.multiple;
         options.whole_groups = step.is_whole ? 1 : 0;
+        options.progress = step.progress;
+        options.progress_ctx = step.progress_ctx;
         if (!step.parents.empty()) options.parents = step.parents.data();
         if (!step.groups.empty()) options.groups = step.groups.data();
         if (!step.prefix.empty()) options.prefix = step.prefix.data();
@@ -390,7 +394,7 @@ void add_tree(Step& step, Random& random, int64_t parent, int levels) {
 TEST(SharedSteps, OfManyDeepTrees_AreEvenAndComputeLittleTwice) {
     Random random(3);
     Step step;
-    for (int tree = 0; tree < 100; ++tree) add_tree(step, random, -1, 5);
+    for (int tree = 0; tree < 100; ++tree) add_tree(step, random, -1, 6);
     step.limit = 16384;
     step.world_size = 8;
     const Plan plan(step);
@@ -413,6 +417,36 @@ TEST(SharedSteps, OfManyDeepTrees_AreEvenAndComputeLittleTwice) {
     }
     EXPECT_LE(plan.costliest_rank() * 8, least * 1.01);
     EXPECT_LE(plan.view.rank_imbalance[0], 1.005);
+}
+
+struct Told {
+    std::vector<double> shares;
+    std::size_t most_calls;
+};
+
+int32_t tell(void* ctx, uint64_t done, uint64_t total) {
+    auto& told = *static_cast<Told*>(ctx);
+    told.shares.push_back(static_cast<double>(done) / static_cast<double>(total));
+    return told.shares.size() < told.most_calls ? 0 : 5;
+}
+
+TEST(SharedSteps, OfManyGroups_TellWhatIsDone_AndStop) {
+    for (const bool is_whole : {false, true}) {
+        Told told{{}, 1000};
+        Step step = reinforcement_step(512, 8, 1, 7);
+        step.is_whole = is_whole;
+        step.progress = tell;
+        step.progress_ctx = &told;
+        ASSERT_TRUE(Plan(step).is_made());
+        const std::size_t calls = told.shares.size();
+        EXPECT_GT(calls, 20U);
+        EXPECT_TRUE(std::ranges::is_sorted(told.shares));
+        EXPECT_GT(told.shares.back(), 0.5);
+        EXPECT_LT(told.shares[calls / 2], 0.9);
+        told = {{}, calls / 2};
+        EXPECT_FALSE(Plan(step).is_made());
+        EXPECT_EQ(told.shares.size(), calls / 2);
+    }
 }
 
 }  // namespace

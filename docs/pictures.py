@@ -15,6 +15,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 
 import sab
+from sab._cli.baselines import sorted_windows
+from sab._cli.measure import measure
 
 FOLDER = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples/python"))
@@ -60,11 +62,28 @@ def compare():
     ).stdout
 
 
+def windows_of(epoch, window):
+    return sorted_windows(sizes, BUDGET, np.random.default_rng([0, epoch]), window)
+
+
 def padding():
+    windows = [
+        measure("", sizes, BUDGET, lambda epoch, window=window: windows_of(epoch, window))
+        for window in (5_000, 7_000, 10_000, 14_000, 20_000, 40_000, 100_000)
+    ]
+    plt.plot(
+        [100 * each.meet_again for each in windows],
+        [100 * each.padding for each in windows],
+        "o-",
+        color="tab:gray",
+        label="sorted windows of 5,000 to 100,000",
+    )
     for row in json.loads(compare())["systems"][:-1]:
+        if row["system"].startswith("sorted windows"):
+            continue
         place = 100 * row["meet_again"], 100 * row["padding"]
         plt.plot(*place, "o", color="tab:gray")
-        side = -1 if row["system"].startswith(("sorted", "whole")) else 1
+        side = -1 if row["system"].startswith("whole") else 1
         plt.annotate(
             row["system"],
             place,
@@ -75,7 +94,7 @@ def padding():
         )
     reports = [
         sab.plan(sizes, budget=BUDGET, padding=target).report()
-        for target in (0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
+        for target in (0.003, 0.017, 0.019, 0.025, 0.033, 0.05, 0.08, 0.15, 0.3)
     ]
     plt.plot(
         [100 * each.meet_again for each in reports],

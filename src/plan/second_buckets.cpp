@@ -84,7 +84,7 @@ public:
           meet_again_(finder.meet_again(only, only, true)),
           is_met_(overhead_of(only) <= options.padding_target),
           most_wasted_(is_met_ ? options.padding_target : 1.25 * overhead_of(only)),
-          most_(batches_of(only, SAB_TAIL_KEEP) * 201 / 200) {
+          most_(batches_of(only, SAB_TAIL_KEEP) * 101 / 100) {
         if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options));
     }
     /// Whether two sets were found.
@@ -134,9 +134,7 @@ private:
         const uint64_t of_first = batches_of(first, options_.tail),
                        of_second = batches_of(sets.second, options_.tail),
                        batches = std::max(of_first, of_second);
-        // Smaller batches cost less than others, for which ranks wait.
-        if (batches > most_ || 2 * batches - of_first - of_second > batches / 1000 ||
-            !add_batches(sets.first, batches - of_first, options_) ||
+        if (batches > most_ || !add_batches(sets.first, batches - of_first, options_) ||
             !add_batches(sets.second, batches - of_second, options_))
             return;
         if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&

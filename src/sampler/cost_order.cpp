@@ -85,7 +85,8 @@ std::vector<uint64_t> CostOrder::last_step_of(const LastStep& choice,
     return taken;
 }
 
-/// For how much cost the ranks wait in such a last step, and because of tails that are elsewhere.
+/// For how much cost the ranks wait in such a last step, of pieces of whole samples, and because of
+/// tails that are elsewhere.
 double CostOrder::waste_of(std::span<const uint64_t> last, std::span<const uint32_t> tails) const {
     std::vector<BatchRun> runs(chains_);
     double all = 0, highest = 0, waste = 0;
@@ -102,14 +103,19 @@ double CostOrder::waste_of(std::span<const uint64_t> last, std::span<const uint3
     for (const uint32_t k : tails)
         if (last[k] == 0) waste += highest - classes_[k].cost;
     std::erase_if(runs, [](const BatchRun& run) { return run.batches == 0; });
+    std::vector<uint64_t> samples;
+    for (const BatchRun& run : runs) samples.push_back(run.most_pieces);
     uint64_t most_pieces = 0;
     for (BatchRun& run : runs)
         most_pieces += run.most_pieces = std::max(run.most_pieces / fewest_, run.batches);
     const auto ranks = static_cast<double>(epoch_options_.step_batches);
     const std::vector<uint64_t> pieces = divide(runs, epoch_options_.step_batches);
     double costliest = 0;
-    for (std::size_t i = 0; i < runs.size(); ++i)
-        costliest = std::max(costliest, runs[i].cost / static_cast<double>(pieces[i]));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const uint64_t largest = (samples[i] + pieces[i] - 1) / pieces[i];
+        const double share = static_cast<double>(largest) / static_cast<double>(samples[i]);
+        costliest = std::max(costliest, share * runs[i].cost);
+    }
     if (most_pieces < epoch_options_.step_batches) waste += highest * ranks;  // some get nothing
     return waste + (runs.empty() ? 0 : costliest * ranks - all);
 }

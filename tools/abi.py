@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from abi_headers import (
@@ -39,6 +40,7 @@ from abi_headers import (
     Scalar,
     Struct,
     Type,
+    Variable,
     declare,
     declare_function,
     read_headers,
@@ -344,6 +346,141 @@ def rust_structs(library: Library) -> str:
     return "\n".join([f"// {NOTICE}", "structs! {", *(f"    {name}," for name in names), "}", ""])
 
 
+# Structs of results that Rust shows as they are, but for these fields.
+RUST_RESULTS = {
+    "sab_plan_info": "PlanInfo",
+    "sab_bucket": "Bucket",
+    "sab_shape": "Shape",
+    "sab_plan_report": "Report",
+    "sab_packed_info": "PackedInfo",
+    "sab_mixture_report": "SourceReport",
+    "sab_cache_stats": "CacheStats",
+    "sab_probe_stats": "ProbeStats",
+    "sab_verification": "Verification",
+    "sab_memory_guard_info": "GuardInfo",
+}
+RUST_HIDDEN = {"struct_size", "budget_count", "sab_bucket.columns", "sab_shape.columns"} | {
+    "sab_plan_report.columns"
+}
+RUST_NUMBERS = {"uint64_t": "u64", "int64_t": "i64", "size_t": "usize", "double": "f64"}
+# Numbers of bytes that may be unknown, and those that a device always reports.
+RUST_BYTES = {
+    "reserved_peak",
+    "largest_free",
+    "sab_probe_stats.total",
+    "sab_verification.total",
+} | {"sab_memory_guard_info.peak"}
+RUST_KNOWN_BYTES = {"current", "sab_probe_stats.peak", "sab_verification.peak"}
+RUST_WORDS = {
+    "SAB_TAIL_DROP": "[`Tail::Drop`](crate::Tail::Drop)",
+    "SAB_TAIL_WRAP": "[`Tail::Wrap`](crate::Tail::Wrap)",
+    "SAB_LAST_STEP_DROP": "[`LastStep::Drop`](crate::LastStep::Drop)",
+    "SAB_LAST_STEP_WRAP": "[`LastStep::Wrap`](crate::LastStep::Wrap)",
+    "SAB_BUCKETS_AUTO": "[`BucketRule::Auto`](crate::BucketRule::Auto)",
+    "BOUNDARIES": "[`BucketRule::Boundaries`](crate::BucketRule::Boundaries)",
+    "Result of sab_plan_verify()": "Result of [`Plan::verify`](crate::Plan::verify)",
+    "see sab_plan_info": "see [`PlanInfo::lower_bound`]",
+    "sab_sampler_options.balance": "[`SamplerOptions::balance`](crate::SamplerOptions::balance)",
+    "sab_sampler_get_budget()": "[`Sampler::budget`](crate::Sampler::budget)",
+    "; -1 if not known": "; `None` if not known",
+    "; -1 where not known": "; `None` if not known",
+    "SAB_PACK_SHUFFLED": "[`PackMethod::Shuffled`](crate::PackMethod::Shuffled)",
+    "SAB_PACK_CONCAT": "[`PackMethod::Concat`](crate::PackMethod::Concat)",
+    "set by the caller: room for ": "",
+    "; NULL: not wanted": "",
+    "1 when the plan meets its `padding_target` or has none, else 0": (
+        "the plan meets its `padding_target` or has none"
+    ),
+    "that is a callback": "that is a closure",
+    ". See the comment of the file": "",
+    "; memory of the plan": "",
+    " Its arrays have one number a column, belong to the plan and live as long as the handle.": (
+        " Lengths and `total` have one number for each column of the sizes."
+    ),
+}
+
+
+def rust_comment(text: str, indent: str) -> list[str]:
+    """Documentation of a header as Rust's, with Rust's names."""
+    text = " ".join(text.split())
+    for own, other in RUST_WORDS.items():
+        text = text.replace(own, other)
+    if "sab_" in text or "SAB_" in text:
+        raise HeaderError(f"{text!r}: Rust has no word for a name in it")
+    text = re.sub(r"(?<![\w`:(\[])([a-z]+_[a-z_]+)(?![\w`(])", r"`\1`", text)
+    text = text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    width = 100 - len(indent) - 4
+    return [f"{indent}/// {line}" for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+
+
+def rust_field(struct: str, field: Variable) -> tuple[str, str]:
+    """The type of a field in Rust, and its value from the struct of the library."""
+    of, given = f"{struct}.{field.name}", f"raw.{field.name}"
+    if field.type.pointers:
+        return "PerColumn<f64>", f"of({given})"
+    if {field.name, of} & RUST_BYTES:
+        return "Option<u64>", f"known({given})"
+    if {field.name, of} & RUST_KNOWN_BYTES:
+        return "u64", f"known({given}).unwrap_or(0)"
+    if field.type.name == "int32_t":
+        return "bool", f"{given} != 0"
+    return RUST_NUMBERS[field.type.name], given
+
+
+def rust_result(struct: Struct, name: str) -> Iterator[str]:
+    def is_shown(field: Variable) -> bool:
+        is_text = field.type.name == "char" or field.name == "limits"
+        return not (is_text or {field.name, f"{struct.name}.{field.name}"} & RUST_HIDDEN)
+
+    fields = [field for field in struct.fields if is_shown(field)]
+    of_columns = any(field.type.pointers for field in fields)
+    if struct.name == "sab_cache_stats":
+        yield '#[cfg(feature = "cache")]'
+    yield from rust_comment(struct.documentation, "")
+    has_floats = any(field.type.name == "double" for field in fields)
+    yield f"#[derive(Clone, Copy, Debug, PartialEq{', Eq' * (not has_floats)})]"
+    yield "#[non_exhaustive]"
+    yield f"pub struct {name} {{"
+    for field in fields:
+        yield from rust_comment(field.documentation, "    ")
+        yield f"    pub {field.name}: {rust_field(struct.name, field)[0]},"
+    yield from ["}", ""]
+    if struct.name == "sab_cache_stats":
+        yield '#[cfg(feature = "cache")]'
+    yield f"impl {name} {{"
+    if of_columns:
+        yield from [
+            "    /// # Safety",
+            "    ///",
+            "    /// The arrays have a number for each column.",
+        ]
+    yield f"    pub(crate) {'unsafe ' * of_columns}fn of(raw: &sys::{struct.name}) -> Self {{"
+    if of_columns:
+        yield "        // SAFETY: the caller's promise."
+        yield "        let of = |numbers: *const f64| unsafe { per_column(numbers, raw.columns) };"
+    yield f"        {name} {{"
+    for field in fields:
+        yield f"            {field.name}: {rust_field(struct.name, field)[1]},"
+    yield from ["        }", "    }", "}", ""]
+
+
+def rust_results(library: Library) -> str:
+    structs = [each for header in library.headers for each in header.of(Struct)]
+    lines = [
+        f"// {NOTICE}",
+        "//! Results that are shown as the library gives them.",
+        "#![cfg_attr(rustfmt, rustfmt_skip)]",
+        "",
+        "use super::{known, per_column, sys};",
+        "use crate::PerColumn;",
+        "",
+    ]
+    for struct in structs:
+        if struct.name in RUST_RESULTS:
+            lines += rust_result(struct, RUST_RESULTS[struct.name])
+    return "\n".join(lines)
+
+
 # -- Documentation --
 
 
@@ -633,6 +770,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "bindings/python/sab/_names.py": python_names(library),
         "bindings/rust/libsab/src/names.rs": rust_names(library),
         "bindings/rust/libsab/src/raw/structs.rs": rust_structs(library),
+        "bindings/rust/libsab/src/raw/results.rs": rust_results(library),
         "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{

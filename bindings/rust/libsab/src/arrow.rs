@@ -81,10 +81,6 @@ impl Sizes<'static> {
     }
 
     /// Sizes in a column of a record batch, without a copy: see [`Sizes::from_arrow`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::from_arrow`].
     pub fn from_record_batch(
         batch: &RecordBatch,
         options: &SizesArrowOptions,

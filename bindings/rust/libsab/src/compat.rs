@@ -133,10 +133,6 @@ impl Sampler<'static> {
 
     /// As [`Sampler::bagua_batch`], with batches that close before their complexities would sum to
     /// more than `budget`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sampler::bagua`].
     pub fn bagua_batch_with_budget(
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,

@@ -100,10 +100,6 @@ impl Sizes<'static> {
     ///
     /// While the sizes or a sampler on them live, do not truncate the file (a read behind its
     /// end stops the process with SIGBUS) or write to it. To replace it, rename a new file over it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::open`].
     #[allow(unsafe_code)]
     pub unsafe fn map(
         path: impl AsRef<Path>,

@@ -1,10 +1,9 @@
 use std::fmt;
 use std::ops::Deref;
 
-use sab_sys as sys;
-
 use crate::error::Error;
 use crate::options::{constants, options, setters};
+pub use crate::raw::results::SourceReport;
 use crate::raw::SizesHandle;
 use crate::sizes::Sizes;
 
@@ -219,45 +218,4 @@ pub struct MixtureSource {
     pub repeat: f64,
     /// Samples that the epoch takes from it, with repeats; 0 as `repeat`.
     pub epoch_samples: u64,
-}
-
-/// What a sampler gives of a source in an epoch, over all ranks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct SourceReport {
-    /// Samples in the batches, with repeats.
-    pub samples: u64,
-    /// Different samples among them.
-    pub distinct: u64,
-    /// How often the sample appears that appears most often.
-    pub most: u64,
-    /// Of `samples`: those whose batch has the same sample again.
-    pub together: u64,
-    /// Sum of their sizes, over all columns.
-    pub total: f64,
-    /// What they take up. Of a row the room that is left is shared out by the sizes of its samples.
-    pub padded_total: f64,
-    /// Share of padding in `padded_total`.
-    pub padding: f64,
-    /// Share of the total of all sources.
-    pub proportion: f64,
-    /// The largest distance from its due after a batch, in batches: sizes of the largest batch of
-    /// the epoch.
-    pub deviation: f64,
-}
-
-impl From<&sys::sab_mixture_report> for SourceReport {
-    fn from(report: &sys::sab_mixture_report) -> Self {
-        SourceReport {
-            samples: report.samples,
-            distinct: report.distinct,
-            most: report.most,
-            together: report.together,
-            total: report.total,
-            padded_total: report.padded_total,
-            padding: report.padding,
-            proportion: report.proportion,
-            deviation: report.deviation,
-        }
-    }
 }

@@ -3,6 +3,7 @@ use sab_sys as sys;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::options::{cost_setter, options, progress_setter, setters, Hook};
+pub use crate::raw::results::PackedInfo;
 use crate::raw::{ProgressFn, SamplerHandle};
 use crate::sampler::{Sampler, SamplerOptions};
 use crate::sizes::Sizes;
@@ -181,49 +182,6 @@ impl Sampler<'_> {
     ///
     /// [`Error::Argument`] for other samplers.
     pub fn packed_info(&self) -> Result<PackedInfo, Error> {
-        self.handle.packed_info().map(PackedInfo::from)
-    }
-}
-
-/// Facts of a packing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PackedInfo {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Of them, left out because they are longer than a bin.
-    pub skipped: u64,
-    /// Of them, cut into pieces.
-    pub split: u64,
-    /// Samples and pieces in the bins.
-    pub sequences: u64,
-    /// Bins an epoch on one rank.
-    pub bins: u64,
-    /// No packing of these lengths has fewer bins.
-    pub lower_bound: u64,
-    /// Most sequences in a bin.
-    pub most_sequences: u64,
-    /// Equal only for equal packings: compare it between ranks and runs.
-    pub fingerprint: u64,
-    /// Tokens in the bins; of several columns, the sum of the column with the largest `fill`.
-    pub total: f64,
-    /// Share of the bins' room that is filled.
-    pub fill: f64,
-}
-
-impl From<sys::sab_packed_info> for PackedInfo {
-    fn from(info: sys::sab_packed_info) -> Self {
-        PackedInfo {
-            samples: info.samples,
-            skipped: info.skipped,
-            split: info.split,
-            sequences: info.sequences,
-            bins: info.bins,
-            lower_bound: info.lower_bound,
-            most_sequences: info.most_sequences,
-            fingerprint: info.fingerprint,
-            total: info.total,
-            fill: info.fill,
-        }
+        self.handle.packed_info().map(|info| PackedInfo::of(&info))
     }
 }

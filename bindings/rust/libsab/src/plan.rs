@@ -7,12 +7,12 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
-use crate::columns::PerColumn;
 use crate::cost::Budget;
 use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
+pub use crate::raw::results::{Bucket, PlanInfo, Report, Shape};
 use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
@@ -419,10 +419,6 @@ impl Plan {
     }
 
     /// The plan's file image.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         self.handle.write()
     }
@@ -430,18 +426,7 @@ impl Plan {
     /// Facts of the plan that no order changes.
     #[must_use]
     pub fn info(&self) -> PlanInfo {
-        let info = self.handle.info();
-        PlanInfo {
-            samples: info.samples,
-            skipped: info.skipped,
-            buckets: info.buckets,
-            batches: info.batches,
-            lower_bound: info.lower_bound,
-            fingerprint: info.fingerprint,
-            total: info.total,
-            columns: info.columns,
-            second_buckets: info.second_buckets,
-        }
+        PlanInfo::of(&self.handle.info())
     }
 
     /// Name of each column of the sizes that the plan was made from; `None` for one without a name.
@@ -558,7 +543,7 @@ impl Plan {
         count: u64,
         mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError>,
     ) -> Result<Verification, Error> {
-        self.handle.verify(&probe.handle, count, &mut run, None).map(Verification::from)
+        self.handle.verify(&probe.handle, count, &mut run, None)
     }
 
     /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop
@@ -575,7 +560,7 @@ impl Plan {
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verification, Error> {
         let progress = RefCell::new(progress);
-        self.handle.verify(&probe.handle, count, &mut run, Some(&progress)).map(Verification::from)
+        self.handle.verify(&probe.handle, count, &mut run, Some(&progress))
     }
 
     fn own(handle: PlanHandle) -> Self {
@@ -587,129 +572,4 @@ impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan").field("info", &self.info()).finish()
     }
-}
-
-/// Facts of a plan that no order changes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PlanInfo {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Of them, left out by the oversize policy.
-    pub skipped: u64,
-    /// Buckets, empty ones included.
-    pub buckets: u64,
-    /// Batches an epoch on one rank.
-    pub batches: u64,
-    /// No plan of these samples under these budgets has fewer batches.
-    pub lower_bound: u64,
-    /// Equal only for equal plans: compare it between ranks and runs.
-    pub fingerprint: u64,
-    /// Sum of the sizes of the samples not skipped, over all columns.
-    pub total: f64,
-    /// Columns of the sizes.
-    pub columns: usize,
-    /// Buckets of epochs with odd numbers; 0: all epochs have the same.
-    pub second_buckets: u64,
-}
-
-/// One bucket of a plan. Lengths and `total` have one number for each column of the sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Bucket {
-    /// The caller's lower boundary, inclusive; without boundaries `shortest`.
-    pub lower: PerColumn<f64>,
-    /// The caller's upper boundary, exclusive; without boundaries `longest`.
-    pub upper: PerColumn<f64>,
-    /// Smallest size in it; 0 when it is empty.
-    pub shortest: PerColumn<f64>,
-    /// Largest size in it; 0 when it is empty.
-    pub longest: PerColumn<f64>,
-    /// `longest`, rounded up to the length multiple.
-    pub padded_length: PerColumn<f64>,
-    /// Sum of its sizes.
-    pub total: PerColumn<f64>,
-    /// Cost of its largest batch, by the first budget's cost.
-    pub cost: f64,
-    /// Samples in it.
-    pub samples: u64,
-    /// Samples in a full batch.
-    pub batch_size: u64,
-    /// Batches an epoch.
-    pub batches: u64,
-    /// Id of its samples, by [`PlanOptions::separate_by`]; else 0.
-    pub id: i64,
-}
-
-/// A shape of batches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Shape {
-    /// Samples.
-    pub count: u64,
-    /// What they are padded to, one a column.
-    pub padded_length: PerColumn<f64>,
-}
-
-/// Padding, costs and mixing of an epoch of a [`Sampler::bucket`](crate::Sampler::bucket), known before
-/// any training.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Report {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Samples that the oversize policy left out.
-    pub skipped: u64,
-    /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
-    pub dropped: u64,
-    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or
-    /// [`LastStep::Wrap`](crate::LastStep::Wrap).
-    pub repeated: u64,
-    /// Batches over all ranks.
-    pub batches: u64,
-    /// Batches without a sample, which ranks get in a last step that cannot be split further. Not in
-    /// `batches` or `shapes`.
-    pub empty_batches: u64,
-    /// Steps of the optimizer.
-    pub steps: u64,
-    /// Samples of the step that has the fewest, over all ranks and micro-batches.
-    pub least_step_samples: u64,
-    /// Samples of the step that has the most.
-    pub most_step_samples: u64,
-    /// Standard deviation of the samples of a step.
-    pub step_samples_deviation: f64,
-    /// See [`PlanInfo::lower_bound`].
-    pub lower_bound: u64,
-    /// Distinct (count, padded lengths).
-    pub shapes: u64,
-    /// Sum of the sizes in the batches, over all columns.
-    pub total: f64,
-    /// Sum of their padded totals, over all columns.
-    pub padded_total: f64,
-    /// 1 - total / `padded_total`.
-    pub padding: f64,
-    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. The cost of
-    /// [`SamplerOptions::balance`], else of the first budget, or the padded total where a closure
-    /// priced the plan.
-    pub rank_imbalance: f64,
-    /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
-    pub meet_again: f64,
-    /// Mean over samples of how many others can be its batch mates in some epoch with the buckets of
-    /// this one.
-    pub partners: f64,
-    /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
-    /// and below the size of a sample with several columns is their sum.
-    pub length_correlation: f64,
-    /// Variance between batches of the mean size, over that of batches drawn at random; 1: random,
-    /// 0: all batches alike.
-    pub variance_ratio: f64,
-    /// [`BucketRule::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets
-    /// it, else the smallest that it could have met. 0 for a plan without a target.
-    pub nearest_target: f64,
-    /// The plan meets its padding target, or has none.
-    pub target_met: bool,
-    /// `total` of each column.
-    pub totals: PerColumn<f64>,
-    /// `padded_total` of each column.
-    pub padded_totals: PerColumn<f64>,
 }

@@ -57,6 +57,7 @@ mod plan;
 pub(crate) use plan::*;
 mod ranks;
 pub(crate) use ranks::*;
+pub(crate) mod results;
 mod sampler;
 pub(crate) use sampler::*;
 mod sizes;

@@ -170,10 +170,6 @@ impl Sampler<'static> {
     /// assert_eq!(indices, [1, 2, 0]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Sampler::bucket`].
     pub fn sequential(plan: &Plan, options: &SamplerOptions<'_>) -> Result<Self, Error> {
         SamplerHandle::of_plan(sys::sab_sequential_sampler_new, &plan.handle, options)
             .map(Self::over)
@@ -233,10 +229,6 @@ impl<'a> Sampler<'a> {
 
     /// As [`next_batch`](Self::next_batch), with the arrays borrowed from the sampler: nothing is
     /// copied.
-    ///
-    /// # Errors
-    ///
-    /// As [`next_batch`](Self::next_batch).
     pub fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
         self.handle.next()
     }

@@ -287,10 +287,6 @@ impl Sizes<'static> {
     /// assert_eq!(sampler.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::borrowed`].
     pub fn from_vec<T: Element>(data: Vec<T>) -> Result<Self, Error> {
         Ok(Sizes { handle: SizesHandle::own(data)? })
     }

@@ -732,28 +732,12 @@ impl ReadaheadOptions {
 pub trait Source: Send {
     /// The next record; `None` at the end, and from then on. After an error it goes on where it
     /// failed.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own, as of all functions here.
     fn next(&mut self) -> Result<Option<Made>, BoxError>;
     /// Goes back to the first record.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn rewind(&mut self) -> Result<(), BoxError>;
     /// The position, as bytes.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn state(&self) -> Result<Vec<u8>, BoxError>;
     /// Goes on where a state was saved.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError>;
 }
 
@@ -836,10 +820,6 @@ impl Stream {
     /// assert_eq!(stream.next().unwrap()?.number::<u16>()?, 5);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::list`].
     pub fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::array(items, options)? })
     }
@@ -859,10 +839,6 @@ impl Stream {
     /// assert_eq!(stream.next().unwrap()?.bytes()?, b"1");
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn from_fn<M, I>(mut begin: impl FnMut() -> I + Send + 'static) -> Result<Self, Error>
     where
         M: Into<Made> + 'static,
@@ -874,10 +850,6 @@ impl Stream {
 
     /// As [`Stream::from_fn`], of iterators that may fail: the error comes back, and the next call
     /// goes on with what the iterator gives then.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn try_from_fn<M, E, I>(
         mut begin: impl FnMut() -> I + Send + 'static,
     ) -> Result<Self, Error>
@@ -892,10 +864,6 @@ impl Stream {
     }
 
     /// The caller's own source, which can save its position.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::closures(source, true)? })
     }
@@ -910,10 +878,6 @@ impl Stream {
     /// assert_eq!(record.size(), 0.6229016948897019);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn random(seed: u64) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::random(seed)? })
     }
@@ -1035,10 +999,6 @@ impl Stream {
     }
 
     /// The records of lists, one by one; a record that is no list is passed on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn flatten(self) -> Result<Self, Error> {
         Ok(Stream { handle: self.handle.flatten()? })
     }
@@ -1060,10 +1020,6 @@ impl Stream {
     /// assert_eq!(sums.next().unwrap()?.number::<u64>()?, 12);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::map`].
     pub fn recurrent(
         self,
         initial: impl AsRef<[u8]>,
@@ -1073,10 +1029,6 @@ impl Stream {
     }
 
     /// As [`Stream::recurrent`], with steps that may fail.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::try_map`].
     pub fn try_recurrent(
         self,
         initial: impl AsRef<[u8]>,
@@ -1087,10 +1039,6 @@ impl Stream {
 
     /// Each record turned into another at random, such as a sample of it or noise added. The random
     /// generator is part of the saved state.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::map`].
     pub fn random_map(
         self,
         seed: u64,
@@ -1100,10 +1048,6 @@ impl Stream {
     }
 
     /// As [`Stream::random_map`], with a closure that may fail.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::try_map`].
     pub fn try_random_map(
         self,
         seed: u64,

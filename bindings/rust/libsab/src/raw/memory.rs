@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::*;
 use crate::memory::{
     CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, ModelOptions,
-    StepError, StepOptions,
+    StepError, StepOptions, Verification,
 };
 
 pub(crate) type StepResult = Result<(), StepError>;
@@ -624,7 +624,7 @@ impl PlanHandle {
         count: u64,
         run: &mut BatchFn<'_>,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_verification, Error> {
+    ) -> Result<Verification, Error> {
         let mut progress = progress.map(Guarded::new);
         let mut options = empty::<sys::sab_verification_options>();
         (options.progress, options.progress_ctx) = progress_parts(&mut progress);
@@ -644,7 +644,7 @@ impl PlanHandle {
             )
         };
         probe.check(status, [calls.failure, failure_of(progress)])?;
-        Ok(seen)
+        Ok(Verification::of(&seen))
     }
 }
 

@@ -131,6 +131,6 @@ impl SamplerHandle<'_> {
             )
         };
         check_with(status, [failure_of(progress)])?;
-        Ok(reports.iter().map(SourceReport::from).collect())
+        Ok(reports.iter().map(SourceReport::of).collect())
     }
 }

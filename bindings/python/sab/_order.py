@@ -38,6 +38,14 @@ def order_of(arguments: Mapping[str, Any]) -> Order:
     )
 
 
+def options_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """Those of a constructor's arguments, its ``locals()`` at the beginning, that make the sampler
+    again: all but `others` and what is of one call.
+    """
+    left_out = {"self", "__class__", "progress", *others}
+    return {name: value for name, value in arguments.items() if name not in left_out}
+
+
 def sampler_options(
     order: Order,
     balance: BalanceLike | None = None,

@@ -3,8 +3,8 @@
 
 The headers, in the order in which include/sab.h includes them, are parsed into a model. From the
 model come the version script, Debian's symbols, the declarations file, the first sizes of structs,
-the constructors of samplers, the raw layers of Julia and Rust, what Python, Rust and Julia call the
-names in messages, and the list of headers in the reference.
+the constructors of samplers, the raw layers of Julia and Rust, Rust's results and choices, what
+Python, Rust and Julia call the names in messages, and the list of headers in the reference.
 `--check` writes nothing and fails with the name of each file that differs.
 
 Rust's declarations are written by bindgen, which is found as $BINDGEN or on the PATH; its version
@@ -372,11 +372,6 @@ RUST_BYTES = {
 } | {"sab_memory_guard_info.peak"}
 RUST_KNOWN_BYTES = {"current", "sab_probe_stats.peak", "sab_verification.peak"}
 RUST_WORDS = {
-    "SAB_TAIL_DROP": "[`Tail::Drop`](crate::Tail::Drop)",
-    "SAB_TAIL_WRAP": "[`Tail::Wrap`](crate::Tail::Wrap)",
-    "SAB_LAST_STEP_DROP": "[`LastStep::Drop`](crate::LastStep::Drop)",
-    "SAB_LAST_STEP_WRAP": "[`LastStep::Wrap`](crate::LastStep::Wrap)",
-    "SAB_BUCKETS_AUTO": "[`BucketRule::Auto`](crate::BucketRule::Auto)",
     "BOUNDARIES": "[`BucketRule::Boundaries`](crate::BucketRule::Boundaries)",
     "Result of sab_plan_verify()": "Result of [`Plan::verify`](crate::Plan::verify)",
     "see sab_plan_info": "see [`PlanInfo::lower_bound`]",
@@ -384,8 +379,18 @@ RUST_WORDS = {
     "sab_sampler_get_budget()": "[`Sampler::budget`](crate::Sampler::budget)",
     "; -1 if not known": "; `None` if not known",
     "; -1 where not known": "; `None` if not known",
-    "SAB_PACK_SHUFFLED": "[`PackMethod::Shuffled`](crate::PackMethod::Shuffled)",
-    "SAB_PACK_CONCAT": "[`PackMethod::Concat`](crate::PackMethod::Concat)",
+    "see sab_sampler_get_rows()": "see [`Batch::cu_seqlens`](crate::Batch::cu_seqlens)",
+    "sab_plan_get_skipped()": "[`Plan::skipped`](crate::Plan::skipped)",
+    "sab_plan_get_shape_padding()": "[`Plan::shape_paddings`](crate::Plan::shape_paddings)",
+    "sab_plan_report.empty_batches": "[`Report::empty_batches`](crate::Report::empty_batches)",
+    "sab_sizes_info.description": "[`Sizes::description`](crate::Sizes::description)",
+    "sab_stream_next()": "[`Stream::next`](crate::stream::Stream::next)",
+    "sab_stream_get_skipped_count()": "[`Stream::skipped`](crate::stream::Stream::skipped)",
+    "return SAB_E_ARGUMENT otherwise": "give [`Error::Argument`](crate::Error::Argument) otherwise",
+    "fail with SAB_E_IO": "fail with [`Error::Io`](crate::Error::Io)",
+    "At most SAB_MAX_COST_TERMS": "At most 64",
+    "; other texts are refused. Not for sab_text_size_stream_new()": "; other texts are refused",
+    ". Not for sab_text_size_stream_new()": "",
     "set by the caller: room for ": "",
     "; NULL: not wanted": "",
     "1 when the plan meets its `padding_target` or has none, else 0": (
@@ -400,17 +405,97 @@ RUST_WORDS = {
 }
 
 
-def rust_comment(text: str, indent: str) -> list[str]:
+def rust_comment(text: str, indent: str, library: Library) -> Iterator[str]:
     """Documentation of a header as Rust's, with Rust's names."""
-    text = " ".join(text.split())
-    for own, other in RUST_WORDS.items():
-        text = text.replace(own, other)
-    if "sab_" in text or "SAB_" in text:
-        raise HeaderError(f"{text!r}: Rust has no word for a name in it")
-    text = re.sub(r"(?<![\w`:(\[])([a-z]+_[a-z_]+)(?![\w`(])", r"`\1`", text)
-    text = text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    own = {
+        name: f"{RUST_CHOICES[type_][0]}::{camel_case(word)}"
+        for name, type_, word in choices(library)
+        if type_ in RUST_CHOICES
+    }
     width = 100 - len(indent) - 4
-    return [f"{indent}/// {line}" for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    paragraphs = re.split(r"\n\s*\n|\n\s*(?=- )", text)
+    for number, paragraph in enumerate(paragraphs):
+        line = " ".join(paragraph.split())
+        for name, other in RUST_WORDS.items():
+            line = line.replace(name, other)
+        for name, path in own.items():
+            short = "::".join(path.split("::")[-2:])
+            line = re.sub(rf"\b{name}\b", f"[`{short}`](crate::{path})", line)
+        if "sab_" in line or "SAB_" in line:
+            raise HeaderError(f"{line!r}: Rust has no word for a name in it")
+        line = re.sub(r"(?<![\w`:\[])([a-z]+_[a-z_]+)(?![\w`(])", r"`\1`", line)
+        is_item = line.startswith("- ")
+        if number > 0 and not is_item:
+            yield f"{indent}///"
+        line = line[0].upper() + line[1:]
+        is_before_items = number + 1 < len(paragraphs) and paragraphs[number + 1].startswith("- ")
+        line += "" if is_before_items or line.endswith((".", ";")) else "."
+        hanging = "  " * is_item
+        wrapped = textwrap.wrap(
+            line, width, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False
+        )
+        yield from (f"{indent}/// {each}" for each in wrapped)
+
+
+# The types of choices that Rust shows as enums, where the enum is, and the feature that it needs.
+RUST_CHOICES: dict[str, tuple[str, ...]] = {
+    "sab_text_unit": ("TextUnit", 'any(feature = "arrow", feature = "files")'),
+    "sab_null_rule": ("NullRule", 'feature = "arrow"'),
+    "sab_missing_rule": ("MissingRule", 'feature = "files"'),
+    "sab_bucket_rule": ("BucketRule",),
+    "sab_tail": ("Tail",),
+    "sab_oversize": ("Oversize",),
+    "sab_shape_rule": ("ShapeRule",),
+    "sab_last_step": ("LastStep",),
+    "sab_pack_method": ("PackMethod",),
+    "sab_memory_model_kind": ("memory::ModelKind",),
+    "sab_search": ("memory::Search",),
+    "sab_bionemo_shuffle": ("BionemoShuffle",),
+    "sab_micro_batch_order": ("MicroBatchOrder",),
+    "sab_loss_weighting": ("LossWeighting",),
+    "sab_context_groups": ("ContextGroups",),
+    "sab_mixture_unit": ("MixtureUnit",),
+    "sab_framing": ("stream::Framing", 'feature = "stream"'),
+    "sab_on_error": ("stream::OnError", 'feature = "stream"'),
+    "sab_mix_until": ("stream::MixUntil", 'feature = "stream"'),
+    "sab_thresholds_method": ("ThresholdsMethod",),
+    "sab_mask_rule": ("MaskRule",),
+    "sab_cache_failure": ("CacheFailure", 'feature = "cache"'),
+}
+# Rust has more to say of a rule, and no stream of the sizes of texts.
+RUST_LEFT_OUT = {"sab_bucket_rule", "SAB_TEXT_CHARACTERS"}
+
+
+def rust_choices(library: Library) -> str:
+    known = {each.name: each for header in library.headers for each in header.declarations}
+    lines = [
+        f"// {NOTICE}",
+        "//! Choices, and the numbers by which the library knows them.",
+        "#![cfg_attr(rustfmt, rustfmt_skip)]",
+        "",
+    ]
+    for type_, all_of_type in itertools.groupby(choices(library), lambda choice: choice[1]):
+        if type_ not in RUST_CHOICES or type_ in RUST_LEFT_OUT:
+            continue
+        path, *feature = RUST_CHOICES[type_]
+        gate = [f"#[cfg({each})]" for each in feature]
+        name = path.split("::")[-1]
+        shown = [(constant, word) for constant, _, word in all_of_type]
+        shown = [each for each in shown if each[0] not in RUST_LEFT_OUT]
+        lines += [*gate, *rust_comment(known[type_].documentation, "", library)]
+        lines += ["#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]"]
+        lines += ["#[non_exhaustive]", f"pub enum {name} {{"]
+        for constant, word in shown:
+            given = known[constant]
+            lines += rust_comment(given.documentation, "    ", library)
+            if isinstance(given, Constant) and given.value == 0:
+                lines.append("    #[default]")
+            lines.append(f"    {camel_case(word)},")
+        lines += ["}", "", *gate, f"impl {name} {{"]
+        lines += ["    pub(crate) const fn raw(self) -> i32 {", "        match self {"]
+        lines += [f"            {name}::{camel_case(w)} => sab_sys::{c}," for c, w in shown]
+        lines += ["        }", "    }", "}", ""]
+    return "\n".join(lines)
 
 
 def rust_field(struct: str, field: Variable) -> tuple[str, str]:
@@ -427,7 +512,7 @@ def rust_field(struct: str, field: Variable) -> tuple[str, str]:
     return RUST_NUMBERS[field.type.name], given
 
 
-def rust_result(struct: Struct, name: str) -> Iterator[str]:
+def rust_result(struct: Struct, name: str, library: Library) -> Iterator[str]:
     def is_shown(field: Variable) -> bool:
         is_text = field.type.name == "char" or field.name == "limits"
         return not (is_text or {field.name, f"{struct.name}.{field.name}"} & RUST_HIDDEN)
@@ -436,13 +521,13 @@ def rust_result(struct: Struct, name: str) -> Iterator[str]:
     of_columns = any(field.type.pointers for field in fields)
     if struct.name == "sab_cache_stats":
         yield '#[cfg(feature = "cache")]'
-    yield from rust_comment(struct.documentation, "")
+    yield from rust_comment(struct.documentation, "", library)
     has_floats = any(field.type.name == "double" for field in fields)
     yield f"#[derive(Clone, Copy, Debug, PartialEq{', Eq' * (not has_floats)})]"
     yield "#[non_exhaustive]"
     yield f"pub struct {name} {{"
     for field in fields:
-        yield from rust_comment(field.documentation, "    ")
+        yield from rust_comment(field.documentation, "    ", library)
         yield f"    pub {field.name}: {rust_field(struct.name, field)[0]},"
     yield from ["}", ""]
     if struct.name == "sab_cache_stats":
@@ -477,7 +562,7 @@ def rust_results(library: Library) -> str:
     ]
     for struct in structs:
         if struct.name in RUST_RESULTS:
-            lines += rust_result(struct, RUST_RESULTS[struct.name])
+            lines += rust_result(struct, RUST_RESULTS[struct.name], library)
     return "\n".join(lines)
 
 
@@ -771,6 +856,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "bindings/rust/libsab/src/names.rs": rust_names(library),
         "bindings/rust/libsab/src/raw/structs.rs": rust_structs(library),
         "bindings/rust/libsab/src/raw/results.rs": rust_results(library),
+        "bindings/rust/libsab/src/choices.rs": rust_choices(library),
         "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{

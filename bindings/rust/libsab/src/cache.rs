@@ -4,29 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
+pub use crate::choices::CacheFailure;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters};
+use crate::options::{options, setters};
 pub use crate::raw::results::CacheStats;
 use crate::raw::{CacheHandle, CacheValueHandle};
-
-/// Behaviour when the store is unreachable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CacheFailure {
-    /// Reads are misses and writes are dropped, both counted; a line of the log says so once, and
-    /// once when it is over.
-    #[default]
-    Degrade,
-    /// Calls fail with [`Error::Io`].
-    Error,
-}
-
-constants! {
-    CacheFailure {
-        Degrade = SAB_CACHE_DEGRADE,
-        Error = SAB_CACHE_ERROR,
-    }
-}
 
 options! {
 /// Options of a [`Cache`]. By default every value is written at once, without a limit.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use sab_sys as sys;
 
+pub use crate::choices::BionemoShuffle;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters, KeptHook};
+use crate::options::{options, setters, KeptHook};
 use crate::plan::Plan;
 use crate::raw::{SamplerHandle, SizeFn};
 use crate::sampler::{Sampler, SamplerOptions};
@@ -14,28 +15,6 @@ use crate::sizes::Sizes;
 /// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
 /// were made.
 pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as usize;
-
-/// Shuffles of a [`Sampler::bionemo`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BionemoShuffle {
-    /// Nothing: buckets ascending, samples of a bucket by index.
-    None,
-    /// Samples of each bucket are permuted, the bucket of each batch is drawn.
-    #[default]
-    All,
-    /// Samples of a bucket by index, the bucket of each batch is drawn: for callers who permute
-    /// themselves.
-    Buckets,
-}
-
-constants! {
-    BionemoShuffle {
-        None = SAB_BIONEMO_SHUFFLE_NONE,
-        All = SAB_BIONEMO_SHUFFLE_ALL,
-        Buckets = SAB_BIONEMO_SHUFFLE_BUCKETS,
-    }
-}
 
 options! {
 /// Batches and shuffles of a [`Sampler::bionemo`]. By default seed 0, everything shuffled, the

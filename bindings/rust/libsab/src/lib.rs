@@ -109,6 +109,7 @@ mod balance;
 mod batch;
 #[cfg(feature = "cache")]
 mod cache;
+mod choices;
 mod columns;
 mod compat;
 mod context;

@@ -38,10 +38,11 @@ use std::rc::Rc;
 use sab_sys as sys;
 
 use crate::batch::Batch;
+pub use crate::choices::{ModelKind, Search};
 use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, options, progress_setter, setters, Hook};
 pub use crate::raw::results::{GuardInfo, ProbeStats, Verification};
 use crate::raw::{
     self, known, signed_bytes, GuardHandle, HookFn, ModelHandle, PeaksHandle, ProbeHandle,
@@ -419,16 +420,11 @@ impl<'f> MeasurementOptions<'f> {
         self.shortest([shortest]).longest([longest])
     }
 
-    /// Smallest padded length of each column; 0 is allowed for several columns.
-    pub fn shortest(mut self, shortest: impl Into<Vec<f64>>) -> Self {
-        self.shortest = shortest.into();
-        self
-    }
-
-    /// Largest padded length of each column.
-    pub fn longest(mut self, longest: impl Into<Vec<f64>>) -> Self {
-        self.longest = longest.into();
-        self
+    array_setters! {
+        /// Smallest padded length of each column; 0 is allowed for several columns.
+        shortest: f64;
+        /// Largest padded length of each column.
+        longest: f64;
     }
 
     /// A number: no point has a larger count * length (for several columns the sum of the lengths),
@@ -456,23 +452,6 @@ pub fn measurement_points(
 }
 
 // ---- the model ----------------------------------------------------------------------------------
-
-/// The terms a model is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ModelKind {
-    /// Of a count, then the padded length of each column; can be the cost of a plan.
-    Batch,
-    /// Of any features: all products of at most degree of them.
-    Polynomial,
-}
-
-constants! {
-    ModelKind {
-        Batch = SAB_MODEL_BATCH,
-        Polynomial = SAB_MODEL_POLYNOMIAL,
-    }
-}
 
 options! {
 /// Terms and coverage of a model.
@@ -677,23 +656,6 @@ impl MemoryModel {
 
 // ---- the largest batch --------------------------------------------------------------------------
 
-/// Search for the largest batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Search {
-    /// By prediction: steps of growing size, each as large as the curve through the ones before
-    /// allows. About six steps a length.
-    #[default]
-    Predict,
-    /// memory(2) - memory(1) is the memory of one sample; right only where memory is a multiple of
-    /// the count.
-    Difference,
-    /// Bisection between 1 and the maximum, by running out.
-    Binary,
-    /// The maximum, then half of it, until it fits.
-    Halve,
-}
-
 /// Rounding of a batch size, downwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -705,15 +667,6 @@ pub enum Rounding {
     PowerOfTwo,
     /// To a multiple of this, where at least one fits.
     Multiple(u64),
-}
-
-constants! {
-    Search {
-        Predict = SAB_SEARCH_PREDICT,
-        Difference = SAB_SEARCH_DIFFERENCE,
-        Binary = SAB_SEARCH_BINARY,
-        Halve = SAB_SEARCH_HALVE,
-    }
 }
 
 options! {
@@ -742,10 +695,9 @@ impl<'f> MaxBatchOptions<'f> {
         budget(bytes: u64) => limit = signed_bytes(bytes);
     }
 
-    /// Finds a batch size for each of these padded lengths; the longest is tried first.
-    pub fn lengths(mut self, lengths: impl Into<Vec<f64>>) -> Self {
-        self.lengths = lengths.into();
-        self
+    array_setters! {
+        /// Finds a batch size for each of these padded lengths; the longest is tried first.
+        lengths: f64;
     }
 
     /// Rounding of batch sizes; [`Rounding::None`].

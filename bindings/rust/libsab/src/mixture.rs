@@ -1,29 +1,12 @@
 use std::fmt;
 use std::ops::Deref;
 
+pub use crate::choices::MixtureUnit;
 use crate::error::Error;
-use crate::options::{constants, options, setters};
+use crate::options::{array_setters, options, setters};
 pub use crate::raw::results::SourceReport;
 use crate::raw::SizesHandle;
 use crate::sizes::Sizes;
-
-/// What proportions are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MixtureUnit {
-    /// Of the number of samples.
-    #[default]
-    Samples,
-    /// Of the sum of the sizes, over all columns.
-    Size,
-}
-
-constants! {
-    MixtureUnit {
-        Samples = SAB_MIXTURE_SAMPLES,
-        Size = SAB_MIXTURE_SIZE,
-    }
-}
 
 options! {
 /// Proportions of the sources of a [`Mixture`]: [`repeats`](Self::repeats),
@@ -56,18 +39,13 @@ impl MixtureOptions {
         seed(seed: u64) => seed = seed;
     }
 
-    /// Repeats of each source: with 2 each of its samples appears twice in an epoch, with 0.3 three
-    /// of ten samples appear once. At least 0, not all 0.
-    pub fn repeats(mut self, repeats: impl Into<Vec<f64>>) -> Self {
-        self.repeats = repeats.into();
-        self
-    }
-
-    /// The share of each source, at least 0. They are divided by their sum. The epoch has as much
-    /// of the [`unit`](Self::unit) as all sources together.
-    pub fn proportions(mut self, shares: impl Into<Vec<f64>>) -> Self {
-        self.proportions = shares.into();
-        self
+    array_setters! {
+        /// Repeats of each source: with 2 each of its samples appears twice in an epoch, with 0.3
+        /// three of ten samples appear once. At least 0, not all 0.
+        repeats: f64;
+        /// The share of each source, at least 0. They are divided by their sum. The epoch has as
+        /// much of the [`unit`](Self::unit) as all sources together.
+        proportions: f64;
     }
 
     /// Other repeats of each source from an epoch on, which is above 0 and above that of the call
@@ -78,13 +56,12 @@ impl MixtureOptions {
         self
     }
 
-    /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of one
-    /// shard, in which a source may have no sample. Only
-    /// [`Sampler::sharded`](crate::Sampler::sharded) takes such a mixture. The sources of
-    /// [`Mixture::new`] have these ids.
-    pub fn all_sources(mut self, ids: impl Into<Vec<i64>>) -> Self {
-        self.all_sources = ids.into();
-        self
+    array_setters! {
+        /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of
+        /// one shard, in which a source may have no sample. Only
+        /// [`Sampler::sharded`](crate::Sampler::sharded) takes such a mixture. The sources of
+        /// [`Mixture::new`] have these ids.
+        all_sources: i64;
     }
 }
 

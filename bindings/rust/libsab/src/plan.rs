@@ -7,11 +7,12 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
+pub use crate::choices::{Oversize, ShapeRule, Tail};
 use crate::cost::Budget;
 use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
-use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, budget_setters, options, progress_setter, setters, Hook};
 pub use crate::raw::results::{Bucket, PlanInfo, Report, Shape};
 use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
@@ -33,62 +34,6 @@ pub enum BucketRule {
     /// This number of intervals of size, at least 1, that pad least: the exact optimum when each
     /// sample is padded to its bucket's longest.
     Optimal(u64),
-}
-
-/// How the samples of a bucket that do not fill its last batch are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Tail {
-    /// A smaller last batch.
-    #[default]
-    Keep,
-    /// They are left out of this epoch; each epoch leaves out other samples.
-    Drop,
-    /// The last batch is filled with samples of the same bucket, which then appear twice in the
-    /// epoch.
-    Wrap,
-}
-
-/// How samples are treated that are outside the boundaries or cost more than the budget alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Oversize {
-    /// They are left out, counted and listed by [`Plan::skipped`]; one log message says how many.
-    Skip,
-    /// The call fails; the message says how many there are and names the first. The default.
-    #[default]
-    Error,
-    /// Each is a batch of its own. Only these batches may cost more than the budget.
-    Single,
-}
-
-/// How many shapes batches have: distinct pairs of count and padded length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ShapeRule {
-    /// Any number, or the [`PlanOptions::max_shapes`] that pad least.
-    #[default]
-    Any,
-    /// The fewest whose padding is at most the padding target, at most [`PlanOptions::max_shapes`]
-    /// or 1,024. [`Plan::shape_paddings`] has the numbers that were tried.
-    Auto,
-}
-
-constants! {
-    ShapeRule {
-        Any = SAB_SHAPES_ANY,
-        Auto = SAB_SHAPES_AUTO,
-    }
-    Tail {
-        Keep = SAB_TAIL_KEEP,
-        Drop = SAB_TAIL_DROP,
-        Wrap = SAB_TAIL_WRAP,
-    }
-    Oversize {
-        Skip = SAB_OVERSIZE_SKIP,
-        Error = SAB_OVERSIZE_ERROR,
-        Single = SAB_OVERSIZE_SINGLE,
-    }
 }
 
 options! {
@@ -159,27 +104,22 @@ impl<'f> PlanOptions<'f> {
         self.length_multiples([multiple])
     }
 
-    /// The length multiple of each column; 0 for one whose lengths stay as they are.
-    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.length_multiples = multiples.into();
-        self
-    }
-
-    /// An id for each sample: samples with different ids never share a batch, so each id has
-    /// buckets of its own.
-    ///
-    /// ```
-    /// use libsab::{Plan, PlanOptions, Sizes};
-    ///
-    /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
-    /// let languages = [0, 1, 0, 1];
-    /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(16.0).separate_by(languages))?;
-    /// assert_eq!(plan.buckets().iter().map(|bucket| bucket.id).collect::<Vec<_>>(), [0, 1]);
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn separate_by(mut self, ids: impl Into<Vec<i64>>) -> Self {
-        self.separate_by = ids.into();
-        self
+    array_setters! {
+        /// The length multiple of each column; 0 for one whose lengths stay as they are.
+        length_multiples: f64;
+        /// An id for each sample: samples with different ids never share a batch, so each id has
+        /// buckets of its own.
+        ///
+        /// ```
+        /// use libsab::{Plan, PlanOptions, Sizes};
+        ///
+        /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
+        /// let languages = [0, 1, 0, 1];
+        /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(16.0).separate_by(languages))?;
+        /// assert_eq!(plan.buckets().iter().map(|bucket| bucket.id).collect::<Vec<_>>(), [0, 1]);
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        separate_by: i64;
     }
 
     /// [`separate_by`](Self::separate_by) with a text for each sample. The id of a text is its place
@@ -224,10 +164,9 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
-    /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
-    pub fn batch_sizes(mut self, samples: impl Into<Vec<u64>>) -> Self {
-        self.batch_sizes = samples.into();
-        self
+    array_setters! {
+        /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
+        batch_sizes: u64;
     }
 
     /// How the boundaries between buckets are found; [`BucketRule::Auto`].

@@ -277,6 +277,11 @@ fn elements<T>(values: &[T]) -> *const T {
     }
 }
 
+/// As [`elements`], and their number.
+fn counted<T>(values: &[T]) -> (*const T, usize) {
+    (elements(values), values.len())
+}
+
 /// # Safety
 ///
 /// When `count` is not 0, so many elements are readable for `'a`.

@@ -85,9 +85,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::choices::{Framing, MixUntil, OnError};
 use crate::cost::Budget;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters, KeptHook};
+use crate::options::{options, setters, KeptHook};
 use crate::raw::{certain, KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
 use crate::sizes::Element;
 
@@ -396,56 +397,6 @@ impl ListOptions {
         rank(rank: u64) => rank = rank;
         /// Number of ranks; 1.
         world_size(ranks: u64) => world_size = ranks;
-    }
-}
-
-/// Separation of the records of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Framing {
-    /// Lines, without their ends (`\n` or `\r\n`).
-    #[default]
-    Lines,
-    /// Each after its length: 4 bytes, little-endian.
-    Length,
-}
-
-/// Behaviour when a file cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnError {
-    /// [`Stream::next`] fails, and tries again when it is called again.
-    #[default]
-    Stop,
-    /// The log says which file and where, the rest of it is left out, and [`Stream::skipped`]
-    /// counts it.
-    Skip,
-}
-
-/// When a mix ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MixUntil {
-    /// When the source whose turn it is has ended.
-    #[default]
-    First,
-    /// When all sources with a proportion have ended. After the end of one the others go on by
-    /// their proportions, and the windows begin again.
-    All,
-}
-
-constants! {
-    MixUntil {
-        First = SAB_MIX_UNTIL_FIRST,
-        All = SAB_MIX_UNTIL_ALL,
-    }
-    Framing {
-        Lines = SAB_FRAMING_LINES,
-        Length = SAB_FRAMING_LENGTH,
-    }
-    OnError {
-        Stop = SAB_ON_ERROR_STOP,
-        Skip = SAB_ON_ERROR_SKIP,
     }
 }
 

@@ -546,8 +546,7 @@ pub(crate) fn find_max_batch(
     let mut progress = options.progress.get().map(Guarded::new);
     let mut raw = *options.raw;
     (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
-    raw.lengths = elements(&options.lengths);
-    raw.length_count = options.lengths.len();
+    (raw.lengths, raw.length_count) = counted(&options.lengths);
     let reduce = options.reduce.get();
     raw.reduce = reduce.map(|_| reduce_trampoline as _);
     let mut calls = Guarded::new(Closures { trial: Some(trial), reduce, ..Closures::default() });

@@ -12,12 +12,6 @@ use crate::raw::{CacheHandle, CacheValueHandle};
 
 options! {
 /// Options of a [`Cache`]. By default every value is written at once, without a limit.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// let options = libsab::CacheOptions::new().dataset_name("glosses").timeout(Duration::from_secs(2));
-/// ```
 pub struct CacheOptions: sab_cache_options {
     dataset_name: Option<String>,
 }

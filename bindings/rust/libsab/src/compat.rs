@@ -19,12 +19,6 @@ pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as u
 options! {
 /// Batches and shuffles of a [`Sampler::bionemo`]. By default seed 0, everything shuffled, the
 /// plan's batch sizes.
-///
-/// ```
-/// use libsab::{BionemoOptions, BionemoShuffle};
-///
-/// let options = BionemoOptions::new().seed(5).shuffle(BionemoShuffle::Buckets);
-/// ```
 pub struct BionemoOptions<'a>: sab_bionemo_options {
     size: KeptHook<SizeFn<'a>>,
 }
@@ -60,10 +54,6 @@ impl<'a> BionemoOptions<'a> {
 options! {
 /// How [`Sampler::bagua`] and [`Sampler::bagua_batch`] balance load. By default shuffled, nothing
 /// dropped, the best balance, batches of one sample.
-///
-/// ```
-/// let balancing = libsab::BaguaOptions::new().shuffle(false).random_level(0.1);
-/// ```
 #[derive(Copy)]
 pub struct BaguaOptions: sab_bagua_options {}
 }

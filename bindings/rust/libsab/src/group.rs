@@ -10,12 +10,6 @@ use crate::sizes::Sizes;
 
 options! {
 /// Criterion and cost of [`find_thresholds`]. By default the least total of padded lengths.
-///
-/// ```
-/// use libsab::{ThresholdsMethod, ThresholdsOptions};
-///
-/// let options = ThresholdsOptions::new().method(ThresholdsMethod::LeastLargest);
-/// ```
 pub struct ThresholdsOptions<'f>: sab_thresholds_options {
     starts: Vec<u64>,
     cost: Option<Cost<'f>>,

@@ -240,10 +240,6 @@ macro_rules! reduce_setter {
 options! {
 /// Work around each item of [`Peaks::collect`]. By default only the cache of the device is
 /// released.
-///
-/// ```
-/// let options = libsab::memory::CollectOptions::new().warm_up(2).cleanup(|| Ok(()));
-/// ```
 pub struct CollectOptions<'f>: sab_collect_peak_options {
     cleanup: Hook<HookFn<'f>>,
     collect_garbage: Hook<HookFn<'f>>,
@@ -455,10 +451,6 @@ pub fn measurement_points(
 
 options! {
 /// Terms and coverage of a model.
-///
-/// ```
-/// let options = libsab::memory::ModelOptions::new().coverage(0.99);
-/// ```
 pub struct ModelOptions: sab_memory_model_options {
     column_names: Vec<String>,
 }
@@ -672,12 +664,6 @@ pub enum Rounding {
 options! {
 /// Search, limits and rounding of [`find_max_batch`]. By default by prediction, for one length, up
 /// to 100,000 samples, within the total of the device.
-///
-/// ```
-/// use libsab::memory::{MaxBatchOptions, Rounding, Search};
-///
-/// let options = MaxBatchOptions::new().search(Search::Binary).rounding(Rounding::PowerOfTwo);
-/// ```
 pub struct MaxBatchOptions<'f>: sab_max_batch_options {
     lengths: Vec<f64>,
     reduce: Hook<ReduceFn<'f>>,

@@ -12,13 +12,6 @@ options! {
 /// Proportions of the sources of a [`Mixture`]: [`repeats`](Self::repeats),
 /// [`proportions`](Self::proportions) or [`temperature`](Self::temperature). Without any of them
 /// each source has 1 repeat.
-///
-/// ```
-/// use libsab::{MixtureOptions, MixtureUnit};
-///
-/// let repeated = MixtureOptions::new().repeats([1.0, 2.5]).schedule(3, [1.0, 1.0]);
-/// let shared = MixtureOptions::new().proportions([3.0, 1.0]).unit(MixtureUnit::Size);
-/// ```
 pub struct MixtureOptions: sab_mixture_options {
     repeats: Vec<f64>,
     proportions: Vec<f64>,

@@ -12,12 +12,6 @@ use crate::sizes::Sizes;
 options! {
 /// Capacity and method of a packing. [`capacity`](Self::capacity) must be given, or, for sizes of
 /// several columns, [`capacities`](Self::capacities).
-///
-/// ```
-/// use libsab::{PackMethod, PackedOptions};
-///
-/// let options = PackedOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
-/// ```
 pub struct PackedOptions<'f>: sab_packed_options {
     capacities: Vec<u64>,
     length_multiples: Vec<f64>,

@@ -52,12 +52,6 @@ pub fn ranks_from_mesh(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u6
 options! {
 /// Steps of a [`Sampler::balanced`]. [`samples`](Self::samples) or [`budget`](Self::budget) must be
 /// given.
-///
-/// ```
-/// use libsab::{BalancedOptions, Cost};
-///
-/// let options = BalancedOptions::new().budget(8192.0).balance(Cost::quadratic());
-/// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
     length_multiples: Vec<f64>,

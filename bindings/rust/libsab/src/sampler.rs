@@ -17,10 +17,6 @@ use crate::raw::{certain, SamplerHandle};
 options! {
 /// Order, epoch and ranks of a sampler. By default seed 0, epoch 0, one rank, one micro-batch, the
 /// last step split.
-///
-/// ```
-/// let options = libsab::SamplerOptions::new().seed(7).rank(3).world_size(8);
-/// ```
 pub struct SamplerOptions<'f>: sab_sampler_options {
     balance: Option<Cost<'f>>,
 }

@@ -11,12 +11,6 @@ use crate::sizes::Sizes;
 options! {
 /// How a [`StepPlan`] divides samples. [`budget`](Self::budget) or
 /// [`micro_batches`](Self::micro_batches) must be given.
-///
-/// ```
-/// use libsab::{Cost, StepPlanOptions};
-///
-/// let options = StepPlanOptions::new().world_size(64).budget(16_384.0).balance(Cost::quadratic());
-/// ```
 pub struct StepPlanOptions<'f>: sab_step_plan_options {
     groups: Option<Vec<i64>>,
     prefix: Option<Vec<i64>>,

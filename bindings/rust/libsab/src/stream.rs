@@ -403,12 +403,6 @@ impl ListOptions {
 options! {
 /// Records and errors of files. By default lines of at most 64 MiB; a file that cannot be read is
 /// an error.
-///
-/// ```
-/// use libsab::stream::{FilesOptions, Framing, OnError};
-///
-/// let options = FilesOptions::new().framing(Framing::Length).on_error(OnError::Skip);
-/// ```
 #[derive(Copy)]
 pub struct FilesOptions: sab_files_stream_options {}
 }

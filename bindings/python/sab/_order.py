@@ -7,13 +7,9 @@ from typing import Any, Literal, TypedDict, cast
 
 from sab._arguments import flag, one_of, whole
 from sab._cost import ONE_COLUMN, BalanceLike, set_balance
-from sab._native import Calls, CData, lib, new_struct
+from sab._native import Calls, CData, choices, new_struct
 
-LAST_STEPS = {
-    "split": lib.SAB_LAST_STEP_SPLIT,
-    "drop": lib.SAB_LAST_STEP_DROP,
-    "wrap": lib.SAB_LAST_STEP_WRAP,
-}
+LAST_STEPS = choices("SAB_LAST_STEP_")
 LastStep = Literal["split", "drop", "wrap"]
 
 

@@ -19,6 +19,7 @@ from sab._native import (
     CData,
     Progress,
     check,
+    choices,
     ffi,
     lib,
     new_struct,
@@ -36,12 +37,7 @@ __all__ = ["BinPatterns", "PackedInfo", "PackedReport", "PackedSampler", "Packin
 
 PackMethod = Literal["shuffled", "best_fit", "histogram", "concat"]
 Capacity = Union[int, Mapping[str, int], Sequence[int]]
-_METHODS = {
-    "shuffled": lib.SAB_PACK_SHUFFLED,
-    "best_fit": lib.SAB_PACK_BEST_FIT,
-    "histogram": lib.SAB_PACK_HISTOGRAM,
-    "concat": lib.SAB_PACK_CONCAT,
-}
+_METHODS = choices("SAB_PACK_")
 
 
 class PackedInfo(NamedTuple):

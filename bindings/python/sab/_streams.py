@@ -19,7 +19,7 @@ import numpy as np
 
 from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, whole
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, budget_array, set_budgets
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct, written
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct, written
 from sab._pack import Capacity, capacities_of
 from sab._plan_options import OVERSIZE, SKIP_OR_ERROR, Oversize
 
@@ -29,9 +29,9 @@ _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _PROGRESS = ffi.addressof(lib, "sab_py_stream_progress")
 _NEXT_FAILED_TO_DECODE = 1000
-_FRAMINGS = {"lines": lib.SAB_FRAMING_LINES, "length": lib.SAB_FRAMING_LENGTH}
-_ON_ERROR = {"stop": lib.SAB_ON_ERROR_STOP, "skip": lib.SAB_ON_ERROR_SKIP}
-_UNTIL = {"first": lib.SAB_MIX_UNTIL_FIRST, "all": lib.SAB_MIX_UNTIL_ALL}
+_FRAMINGS = choices("SAB_FRAMING_")
+_ON_ERROR = choices("SAB_ON_ERROR_")
+_UNTIL = choices("SAB_MIX_UNTIL_")
 _live: weakref.WeakSet[_Pipeline] = weakref.WeakSet()
 
 Key = Union[str, Callable[[Any], float], Mapping[str, Callable[[Any], float]]]

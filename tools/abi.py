@@ -3,8 +3,8 @@
 
 The headers, in the order in which include/sab.h includes them, are parsed into a model. From the
 model come the version script, Debian's symbols, the declarations file, the first sizes of structs,
-the constructors of samplers, the raw layers of Julia and Rust, what Python, Rust and Julia call the
-names in messages, and the list of headers in the reference.
+the constructors of samplers, the raw layers of Julia and Rust, Rust's results and choices, what
+Python, Rust and Julia call the names in messages, and the list of headers in the reference.
 `--check` writes nothing and fails with the name of each file that differs.
 
 Rust's declarations are written by bindgen, which is found as $BINDGEN or on the PATH; its version
@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from abi_headers import (
@@ -39,6 +40,7 @@ from abi_headers import (
     Scalar,
     Struct,
     Type,
+    Variable,
     declare,
     declare_function,
     read_headers,
@@ -344,6 +346,226 @@ def rust_structs(library: Library) -> str:
     return "\n".join([f"// {NOTICE}", "structs! {", *(f"    {name}," for name in names), "}", ""])
 
 
+# Structs of results that Rust shows as they are, but for these fields.
+RUST_RESULTS = {
+    "sab_plan_info": "PlanInfo",
+    "sab_bucket": "Bucket",
+    "sab_shape": "Shape",
+    "sab_plan_report": "Report",
+    "sab_packed_info": "PackedInfo",
+    "sab_mixture_report": "SourceReport",
+    "sab_cache_stats": "CacheStats",
+    "sab_probe_stats": "ProbeStats",
+    "sab_verification": "Verification",
+    "sab_memory_guard_info": "GuardInfo",
+}
+RUST_HIDDEN = {"struct_size", "budget_count", "sab_bucket.columns", "sab_shape.columns"} | {
+    "sab_plan_report.columns"
+}
+RUST_NUMBERS = {"uint64_t": "u64", "int64_t": "i64", "size_t": "usize", "double": "f64"}
+# Numbers of bytes that may be unknown, and those that a device always reports.
+RUST_BYTES = {
+    "reserved_peak",
+    "largest_free",
+    "sab_probe_stats.total",
+    "sab_verification.total",
+} | {"sab_memory_guard_info.peak"}
+RUST_KNOWN_BYTES = {"current", "sab_probe_stats.peak", "sab_verification.peak"}
+RUST_WORDS = {
+    "BOUNDARIES": "[`BucketRule::Boundaries`](crate::BucketRule::Boundaries)",
+    "Result of sab_plan_verify()": "Result of [`Plan::verify`](crate::Plan::verify)",
+    "see sab_plan_info": "see [`PlanInfo::lower_bound`]",
+    "sab_sampler_options.balance": "[`SamplerOptions::balance`](crate::SamplerOptions::balance)",
+    "sab_sampler_get_budget()": "[`Sampler::budget`](crate::Sampler::budget)",
+    "; -1 if not known": "; `None` if not known",
+    "; -1 where not known": "; `None` if not known",
+    "see sab_sampler_get_rows()": "see [`Batch::cu_seqlens`](crate::Batch::cu_seqlens)",
+    "sab_plan_get_skipped()": "[`Plan::skipped`](crate::Plan::skipped)",
+    "sab_plan_get_shape_padding()": "[`Plan::shape_paddings`](crate::Plan::shape_paddings)",
+    "sab_plan_report.empty_batches": "[`Report::empty_batches`](crate::Report::empty_batches)",
+    "sab_sizes_info.description": "[`Sizes::description`](crate::Sizes::description)",
+    "sab_stream_next()": "[`Stream::next`](crate::stream::Stream::next)",
+    "sab_stream_get_skipped_count()": "[`Stream::skipped`](crate::stream::Stream::skipped)",
+    "return SAB_E_ARGUMENT otherwise": "give [`Error::Argument`](crate::Error::Argument) otherwise",
+    "fail with SAB_E_IO": "fail with [`Error::Io`](crate::Error::Io)",
+    "At most SAB_MAX_COST_TERMS": "At most 64",
+    "; other texts are refused. Not for sab_text_size_stream_new()": "; other texts are refused",
+    ". Not for sab_text_size_stream_new()": "",
+    "set by the caller: room for ": "",
+    "; NULL: not wanted": "",
+    "1 when the plan meets its `padding_target` or has none, else 0": (
+        "the plan meets its `padding_target` or has none"
+    ),
+    "that is a callback": "that is a closure",
+    ". See the comment of the file": "",
+    "; memory of the plan": "",
+    " Its arrays have one number a column, belong to the plan and live as long as the handle.": (
+        " Lengths and `total` have one number for each column of the sizes."
+    ),
+}
+
+
+def rust_comment(text: str, indent: str, library: Library) -> Iterator[str]:
+    """Documentation of a header as Rust's, with Rust's names."""
+    own = {
+        name: f"{RUST_CHOICES[type_][0]}::{camel_case(word)}"
+        for name, type_, word in choices(library)
+        if type_ in RUST_CHOICES
+    }
+    width = 100 - len(indent) - 4
+    paragraphs = re.split(r"\n\s*\n|\n\s*(?=- )", text)
+    for number, paragraph in enumerate(paragraphs):
+        line = " ".join(paragraph.split())
+        for name, other in RUST_WORDS.items():
+            line = line.replace(name, other)
+        for name, path in own.items():
+            short = "::".join(path.split("::")[-2:])
+            line = re.sub(rf"\b{name}\b", f"[`{short}`](crate::{path})", line)
+        if "sab_" in line or "SAB_" in line:
+            raise HeaderError(f"{line!r}: Rust has no word for a name in it")
+        line = re.sub(r"(?<![\w`:\[])([a-z]+_[a-z_]+)(?![\w`(])", r"`\1`", line)
+        is_item = line.startswith("- ")
+        if number > 0 and not is_item:
+            yield f"{indent}///"
+        line = line[0].upper() + line[1:]
+        is_before_items = number + 1 < len(paragraphs) and paragraphs[number + 1].startswith("- ")
+        line += "" if is_before_items or line.endswith((".", ";")) else "."
+        hanging = "  " * is_item
+        wrapped = textwrap.wrap(
+            line, width, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False
+        )
+        yield from (f"{indent}/// {each}" for each in wrapped)
+
+
+# The types of choices that Rust shows as enums, where the enum is, and the feature that it needs.
+RUST_CHOICES: dict[str, tuple[str, ...]] = {
+    "sab_text_unit": ("TextUnit", 'any(feature = "arrow", feature = "files")'),
+    "sab_null_rule": ("NullRule", 'feature = "arrow"'),
+    "sab_missing_rule": ("MissingRule", 'feature = "files"'),
+    "sab_bucket_rule": ("BucketRule",),
+    "sab_tail": ("Tail",),
+    "sab_oversize": ("Oversize",),
+    "sab_shape_rule": ("ShapeRule",),
+    "sab_last_step": ("LastStep",),
+    "sab_pack_method": ("PackMethod",),
+    "sab_memory_model_kind": ("memory::ModelKind",),
+    "sab_search": ("memory::Search",),
+    "sab_bionemo_shuffle": ("BionemoShuffle",),
+    "sab_micro_batch_order": ("MicroBatchOrder",),
+    "sab_loss_weighting": ("LossWeighting",),
+    "sab_context_groups": ("ContextGroups",),
+    "sab_mixture_unit": ("MixtureUnit",),
+    "sab_framing": ("stream::Framing", 'feature = "stream"'),
+    "sab_on_error": ("stream::OnError", 'feature = "stream"'),
+    "sab_mix_until": ("stream::MixUntil", 'feature = "stream"'),
+    "sab_thresholds_method": ("ThresholdsMethod",),
+    "sab_mask_rule": ("MaskRule",),
+    "sab_cache_failure": ("CacheFailure", 'feature = "cache"'),
+}
+# Rust has more to say of a rule, and no stream of the sizes of texts.
+RUST_LEFT_OUT = {"sab_bucket_rule", "SAB_TEXT_CHARACTERS"}
+
+
+def rust_choices(library: Library) -> str:
+    known = {each.name: each for header in library.headers for each in header.declarations}
+    lines = [
+        f"// {NOTICE}",
+        "//! Choices, and the numbers by which the library knows them.",
+        "#![cfg_attr(rustfmt, rustfmt_skip)]",
+        "",
+    ]
+    for type_, all_of_type in itertools.groupby(choices(library), lambda choice: choice[1]):
+        if type_ not in RUST_CHOICES or type_ in RUST_LEFT_OUT:
+            continue
+        path, *feature = RUST_CHOICES[type_]
+        gate = [f"#[cfg({each})]" for each in feature]
+        name = path.split("::")[-1]
+        shown = [(constant, word) for constant, _, word in all_of_type]
+        shown = [each for each in shown if each[0] not in RUST_LEFT_OUT]
+        lines += [*gate, *rust_comment(known[type_].documentation, "", library)]
+        lines += ["#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]"]
+        lines += ["#[non_exhaustive]", f"pub enum {name} {{"]
+        for constant, word in shown:
+            given = known[constant]
+            lines += rust_comment(given.documentation, "    ", library)
+            if isinstance(given, Constant) and given.value == 0:
+                lines.append("    #[default]")
+            lines.append(f"    {camel_case(word)},")
+        lines += ["}", "", *gate, f"impl {name} {{"]
+        lines += ["    pub(crate) const fn raw(self) -> i32 {", "        match self {"]
+        lines += [f"            {name}::{camel_case(w)} => sab_sys::{c}," for c, w in shown]
+        lines += ["        }", "    }", "}", ""]
+    return "\n".join(lines)
+
+
+def rust_field(struct: str, field: Variable) -> tuple[str, str]:
+    """The type of a field in Rust, and its value from the struct of the library."""
+    of, given = f"{struct}.{field.name}", f"raw.{field.name}"
+    if field.type.pointers:
+        return "PerColumn<f64>", f"of({given})"
+    if {field.name, of} & RUST_BYTES:
+        return "Option<u64>", f"known({given})"
+    if {field.name, of} & RUST_KNOWN_BYTES:
+        return "u64", f"known({given}).unwrap_or(0)"
+    if field.type.name == "int32_t":
+        return "bool", f"{given} != 0"
+    return RUST_NUMBERS[field.type.name], given
+
+
+def rust_result(struct: Struct, name: str, library: Library) -> Iterator[str]:
+    def is_shown(field: Variable) -> bool:
+        is_text = field.type.name == "char" or field.name == "limits"
+        return not (is_text or {field.name, f"{struct.name}.{field.name}"} & RUST_HIDDEN)
+
+    fields = [field for field in struct.fields if is_shown(field)]
+    of_columns = any(field.type.pointers for field in fields)
+    if struct.name == "sab_cache_stats":
+        yield '#[cfg(feature = "cache")]'
+    yield from rust_comment(struct.documentation, "", library)
+    has_floats = any(field.type.name == "double" for field in fields)
+    yield f"#[derive(Clone, Copy, Debug, PartialEq{', Eq' * (not has_floats)})]"
+    yield "#[non_exhaustive]"
+    yield f"pub struct {name} {{"
+    for field in fields:
+        yield from rust_comment(field.documentation, "    ", library)
+        yield f"    pub {field.name}: {rust_field(struct.name, field)[0]},"
+    yield from ["}", ""]
+    if struct.name == "sab_cache_stats":
+        yield '#[cfg(feature = "cache")]'
+    yield f"impl {name} {{"
+    if of_columns:
+        yield from [
+            "    /// # Safety",
+            "    ///",
+            "    /// The arrays have a number for each column.",
+        ]
+    yield f"    pub(crate) {'unsafe ' * of_columns}fn of(raw: &sys::{struct.name}) -> Self {{"
+    if of_columns:
+        yield "        // SAFETY: the caller's promise."
+        yield "        let of = |numbers: *const f64| unsafe { per_column(numbers, raw.columns) };"
+    yield f"        {name} {{"
+    for field in fields:
+        yield f"            {field.name}: {rust_field(struct.name, field)[1]},"
+    yield from ["        }", "    }", "}", ""]
+
+
+def rust_results(library: Library) -> str:
+    structs = [each for header in library.headers for each in header.of(Struct)]
+    lines = [
+        f"// {NOTICE}",
+        "//! Results that are shown as the library gives them.",
+        "#![cfg_attr(rustfmt, rustfmt_skip)]",
+        "",
+        "use super::{known, per_column, sys};",
+        "use crate::PerColumn;",
+        "",
+    ]
+    for struct in structs:
+        if struct.name in RUST_RESULTS:
+            lines += rust_result(struct, RUST_RESULTS[struct.name], library)
+    return "\n".join(lines)
+
+
 # -- Documentation --
 
 
@@ -633,6 +855,8 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "bindings/python/sab/_names.py": python_names(library),
         "bindings/rust/libsab/src/names.rs": rust_names(library),
         "bindings/rust/libsab/src/raw/structs.rs": rust_structs(library),
+        "bindings/rust/libsab/src/raw/results.rs": rust_results(library),
+        "bindings/rust/libsab/src/choices.rs": rust_choices(library),
         "bindings/julia/src/names.jl": julia_names(library),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{

@@ -235,8 +235,8 @@ typedef struct sab_cache_stats {
     uint64_t damaged;       /**< values with a wrong checksum: misses */
     uint64_t failures;      /**< calls that could not reach the storage */
     uint64_t dropped;       /**< values that could not be written */
-    uint64_t bytes_read;    /**< of values found */
-    uint64_t bytes_written; /**< of values written */
+    uint64_t bytes_read;    /**< bytes of values found */
+    uint64_t bytes_written; /**< bytes of values written */
     uint64_t buffered;      /**< values in the buffer now */
     /** of the cache, for other processes: with passwords; for a file the absolute path without
      *  symlinks; for "redis-server:" that of the started server. Belongs to the cache */

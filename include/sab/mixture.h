@@ -193,7 +193,7 @@ SAB_API sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch
 /** What a sampler gives of a source in an epoch, over all ranks. */
 typedef struct sab_mixture_report {
     size_t struct_size;  /**< set by SAB_MIXTURE_REPORT_INIT */
-    uint64_t samples;    /**< in the batches, with repeats. One that is cut counts once */
+    uint64_t samples;    /**< samples in the batches, with repeats. One that is cut counts once */
     uint64_t distinct;   /**< different samples among them */
     uint64_t most;       /**< how often the sample appears that appears most often */
     uint64_t together;   /**< of `samples`: those whose batch has the same sample again */
@@ -201,7 +201,7 @@ typedef struct sab_mixture_report {
     double padded_total; /**< what they take up. Of a row the room that is left is shared out by
                             the sizes of its samples */
     double padding;      /**< share of padding in padded_total */
-    double proportion;   /**< of the total of all sources */
+    double proportion;   /**< share of the total of all sources */
     /** the largest distance from its due after a step of all ranks, in sizes of the largest batch.
      *  The due is `proportion` of the total so far. See the comment of the file */
     double deviation;

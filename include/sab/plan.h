@@ -230,7 +230,7 @@ typedef struct sab_bucket {
     uint64_t samples;            /**< samples in it */
     uint64_t batch_size;         /**< samples in a full batch */
     uint64_t batches;            /**< batches an epoch */
-    int64_t id;                  /**< of its samples, by `separate_by`; else 0 */
+    int64_t id;                  /**< id of its samples, by `separate_by`; else 0 */
 } sab_bucket;
 #define SAB_BUCKET_INIT SAB_INIT(sab_bucket)
 
@@ -239,7 +239,7 @@ typedef struct sab_shape {
     size_t struct_size;          /**< set by SAB_SHAPE_INIT */
     uint64_t count;              /**< samples */
     size_t columns;              /**< number of columns of the sizes */
-    const double *padded_length; /**< one a column; memory of the plan */
+    const double *padded_length; /**< padded length, one a column; memory of the plan */
 } sab_shape;
 #define SAB_SHAPE_INIT SAB_INIT(sab_shape)
 
@@ -548,7 +548,7 @@ typedef struct sab_verification_options {
 /** Result of sab_plan_verify(). */
 typedef struct sab_verification {
     size_t struct_size; /**< set by SAB_VERIFICATION_INIT */
-    uint64_t batches;   /**< run */
+    uint64_t batches;   /**< batches run */
     int64_t peak;       /**< largest of their peaks */
     int64_t total;      /**< bytes of the device; -1 where not known */
 } sab_verification;

@@ -30,7 +30,7 @@ from sab._native import (
     lib,
     new_struct,
 )
-from sab._order import order_of, sampler_options
+from sab._order import options_of, order_of, sampler_options
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
@@ -240,24 +240,14 @@ class BaguaSampler(RandomAccessSampler):
         steps_per_epoch: int = 0,
         output: Output = "numpy",
     ) -> None:
+        own, order = options_of(locals(), "complexity"), order_of(locals())
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.batch_size = whole("batch_size", batch_size, 1)
-        order = order_of(locals())
         sizes = as_sizes(complexity, "complexity")
         self._construct(
             output, lib.sab_bagua_sampler_new, sizes._handle, balancing, sampler_options(order)
         )
-        self._made_from = (
-            (complexity,),
-            {
-                "shuffle": shuffle,
-                "drop_last": drop_last,
-                "random_level": random_level,
-                "batch_size": batch_size,
-                **order,
-                "output": output,
-            },
-        )
+        self._made_from = (complexity,), own
 
 
 MakeBatches = Callable[[Indices], Iterable[npt.ArrayLike]]
@@ -328,6 +318,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         steps_per_epoch: int = 0,
         output: Output = "numpy",
     ) -> None:
+        own, order = options_of(locals(), "complexity", "make_batches"), order_of(locals())
         balancing = _balancing_options(shuffle, drop_last, random_level)
         zero = "must be finite and above 0"
         balancing.limit = 0 if budget is None else real("budget", budget, zero)
@@ -339,7 +330,6 @@ class BaguaBatchSampler(RandomAccessSampler):
             self._calls = _BatchCalls(make_batches)
             balancing.make_batches = lib.sab_py_make_batches
             balancing.make_batches_ctx = self._calls.handle
-        order = order_of(locals())
         sizes = as_sizes(complexity, "complexity")
         self._construct(
             output,
@@ -349,14 +339,4 @@ class BaguaBatchSampler(RandomAccessSampler):
             sampler_options(order),
             calls=self._calls,
         )
-        self._made_from = (
-            (complexity, make_batches),
-            {
-                "budget": budget,
-                "shuffle": shuffle,
-                "drop_last": drop_last,
-                "random_level": random_level,
-                **order,
-                "output": output,
-            },
-        )
+        self._made_from = (complexity, make_batches), own

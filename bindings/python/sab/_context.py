@@ -11,16 +11,13 @@ import numpy.typing as npt
 from sab._arguments import one_of, place_of, real, whole
 from sab._cost import CostLike, cost_handle
 from sab._display import one_line
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["ContextPart", "ContextPlan", "plan_context"]
 
 ContextGroups = Literal["powers_of_two", "any_number"]
-_GROUPS = {
-    "powers_of_two": lib.SAB_CONTEXT_POWERS_OF_TWO,
-    "any_number": lib.SAB_CONTEXT_ANY_NUMBER,
-}
+_GROUPS = choices("SAB_CONTEXT_")
 _PART = np.dtype(
     [
         ("sample", np.uint64),

@@ -11,17 +11,13 @@ import numpy.typing as npt
 from sab._arguments import brief, flag, one_of, real_array, whole
 from sab._cost import CostLike, cost_handle
 from sab._display import record_line
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Grouping", "Thresholds", "find_thresholds"]
 
 ThresholdMethod = Literal["least_total", "least_largest", "randomised"]
-_METHODS = {
-    "least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL,
-    "least_largest": lib.SAB_THRESHOLDS_LEAST_LARGEST,
-    "randomised": lib.SAB_THRESHOLDS_RANDOMISED,
-}
+_METHODS = choices("SAB_THRESHOLDS_")
 _TRIALS = 100  # by default; not told to the library, which refuses it beside another method
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sab._arguments import elements, function, one_dimension, one_of, real, whole
 from sab._devices import is_out_of_memory
-from sab._native import CData, DeviceMemoryError, Progress, ffi, lib, new_struct
+from sab._native import CData, DeviceMemoryError, Progress, choices, ffi, lib, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
@@ -32,12 +32,7 @@ __all__ = [
 log: logging.Logger = logging.getLogger("sab")
 
 Search = Literal["predict", "difference", "binary", "halve"]
-_SEARCHES = {
-    "predict": lib.SAB_SEARCH_PREDICT,
-    "difference": lib.SAB_SEARCH_DIFFERENCE,
-    "binary": lib.SAB_SEARCH_BINARY,
-    "halve": lib.SAB_SEARCH_HALVE,
-}
+_SEARCHES = choices("SAB_SEARCH_")
 
 
 class MaxBatch(NamedTuple):

@@ -20,7 +20,7 @@ from sab._arguments import (
     whole,
 )
 from sab._cost import ONE_COLUMN
-from sab._native import Calls, CData, check, ffi, lib, new_struct
+from sab._native import Calls, CData, check, choices, ffi, lib, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes, owned
 
 __all__ = ["Mixture", "SourceReport"]
@@ -28,7 +28,7 @@ __all__ = ["Mixture", "SourceReport"]
 Name = Union[str, int]
 Repeat = Union[float, Mapping[Any, float]]
 By = Literal["samples", "size"]
-_UNITS = {"samples": lib.SAB_MIXTURE_SAMPLES, "size": lib.SAB_MIXTURE_SIZE}
+_UNITS = choices("SAB_MIXTURE_")
 SOURCE = "source"  # separate_by of a mixture
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from sab._arguments import brief
 from sab._messages import Parts, in_python
+from sab._names import CHOICES
 from sab._sab import ffi, lib
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Cancelled(Error):
 
 class SkippedWarning(UserWarning):
     """Samples are outside the boundaries or over the budget and were left out."""
+
+
+def choices(prefix: str) -> dict[str, int]:
+    """The words of a choice, by the prefix of its constants, and their numbers."""
+    return {word: getattr(lib, name) for name, word in CHOICES.items() if name.startswith(prefix)}
 
 
 _EXCEPTIONS: dict[int, type[Exception]] = {

@@ -7,13 +7,9 @@ from typing import Any, Literal, TypedDict, cast
 
 from sab._arguments import flag, one_of, whole
 from sab._cost import ONE_COLUMN, BalanceLike, set_balance
-from sab._native import Calls, CData, lib, new_struct
+from sab._native import Calls, CData, choices, new_struct
 
-LAST_STEPS = {
-    "split": lib.SAB_LAST_STEP_SPLIT,
-    "drop": lib.SAB_LAST_STEP_DROP,
-    "wrap": lib.SAB_LAST_STEP_WRAP,
-}
+LAST_STEPS = choices("SAB_LAST_STEP_")
 LastStep = Literal["split", "drop", "wrap"]
 
 
@@ -36,6 +32,14 @@ def order_of(arguments: Mapping[str, Any]) -> Order:
     return cast(
         "Order", {name: arguments[name] for name in Order.__annotations__ if name in arguments}
     )
+
+
+def options_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """Those of a constructor's arguments, its ``locals()`` at the beginning, that make the sampler
+    again: all but `others` and what is of one call.
+    """
+    left_out = {"self", "__class__", "progress", *others}
+    return {name: value for name, value in arguments.items() if name not in left_out}
 
 
 def sampler_options(

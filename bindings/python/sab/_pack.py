@@ -19,13 +19,14 @@ from sab._native import (
     CData,
     Progress,
     check,
+    choices,
     ffi,
     lib,
     new_struct,
     record_of,
     warn_of_skipped,
 )
-from sab._order import LastStep, order_of, sampler_options
+from sab._order import LastStep, options_of, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR, Multiple, set_multiples
 from sab._random_access import RandomAccessSampler
 from sab._report import source_lines, step_samples_fact
@@ -36,12 +37,7 @@ __all__ = ["BinPatterns", "PackedInfo", "PackedReport", "PackedSampler", "Packin
 
 PackMethod = Literal["shuffled", "best_fit", "histogram", "concat"]
 Capacity = Union[int, Mapping[str, int], Sequence[int]]
-_METHODS = {
-    "shuffled": lib.SAB_PACK_SHUFFLED,
-    "best_fit": lib.SAB_PACK_BEST_FIT,
-    "histogram": lib.SAB_PACK_HISTOGRAM,
-    "concat": lib.SAB_PACK_CONCAT,
-}
+_METHODS = choices("SAB_PACK_")
 
 
 class PackedInfo(NamedTuple):
@@ -295,24 +291,14 @@ class PackedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
+        own, order = options_of(locals(), "sizes"), order_of(locals())
         calls = Calls(progress=progress, what="packing")
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
         self._columns = source.columns
-        given: PackingOptions = {
-            "capacity": capacity,
-            "method": method,
-            "max_sequences": max_sequences,
-            "split": split,
-            "oversize": oversize,
-            "length_multiple": length_multiple,
-            "row_multiple": row_multiple,
-            "balance": balance,
-        }
-        pack = _pack_options(calls, given, source.columns)
+        pack = _pack_options(calls, cast("PackingOptions", own), source.columns)
         pack.window = whole("window", window)
         pack.tries = whole("tries", tries)
-        order = order_of(locals())
         self._construct(
             output,
             lib.sab_packed_sampler_new,
@@ -322,10 +308,7 @@ class PackedSampler(RandomAccessSampler):
             calls=calls,
         )
         warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
-        self._made_from = (
-            (sizes,),
-            {**given, "window": window, "tries": tries, **order, "output": output},
-        )
+        self._made_from = (sizes,), own
 
     def _capacity(self) -> PerColumn:
         """The capacity, or a dictionary with that of each column."""

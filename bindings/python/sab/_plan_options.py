@@ -25,19 +25,11 @@ from sab._arguments import (
 )
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._mixture import SOURCE, Mixture
-from sab._native import Calls, CData, Progress, ffi, lib
+from sab._native import Calls, CData, Progress, choices, ffi, lib
 from sab._sizes import Sizes
 
-_TAILS = {
-    "keep": lib.SAB_TAIL_KEEP,
-    "drop": lib.SAB_TAIL_DROP,
-    "wrap": lib.SAB_TAIL_WRAP,
-}
-OVERSIZE = {
-    "skip": lib.SAB_OVERSIZE_SKIP,
-    "error": lib.SAB_OVERSIZE_ERROR,
-    "single": lib.SAB_OVERSIZE_SINGLE,
-}
+_TAILS = choices("SAB_TAIL_")
+OVERSIZE = choices("SAB_OVERSIZE_")
 SKIP_OR_ERROR = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR}
 
 Tail = Literal["keep", "drop", "wrap"]

@@ -207,10 +207,9 @@ class RandomAccessSampler(Sampler):
             check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
             return step_of(self._handle, self._columns)
         last = self._given() - 1
-        if last >= 0:
-            with contextlib.suppress(ValueError):  # was of other ranks or another budget
-                return self.step(last)
-        raise ValueError("step(): the pass has given no batch yet")
+        if last < 0:
+            raise ValueError("step(): the pass has given no batch yet")
+        return self.step(last)
 
     def _index(self, position: int) -> int:
         count = len(self)

@@ -39,7 +39,7 @@ from sab._native import (
     new_struct,
     warn_of_skipped,
 )
-from sab._order import LastStep, Order, order_of, sampler_options
+from sab._order import LastStep, Order, options_of, order_of, sampler_options
 from sab._plan_options import (
     SKIP_OR_ERROR,
     WHY_SKIPPED,
@@ -509,6 +509,7 @@ class BalancedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
+        own, order = options_of(locals(), "sizes"), order_of(locals())
         calls = Calls(progress=progress, what="balance")
         options = calls.options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)
@@ -526,7 +527,6 @@ class BalancedSampler(RandomAccessSampler):
         set_multiples(options, "length_multiple", length_multiple, calls, source.columns)
         set_multiples(options, "row_multiple", row_multiple, calls, source.columns)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
-        order = order_of(locals())
         self._construct(
             output,
             lib.sab_balanced_sampler_new,
@@ -536,22 +536,7 @@ class BalancedSampler(RandomAccessSampler):
             calls=calls,
         )
         self._source = source
-        self._made_from = (
-            (source,),
-            {
-                "samples": samples,
-                "budget": budget,
-                "cost": cost,
-                "balance": balance,
-                "fill": fill,
-                "padded": padded,
-                "length_multiple": length_multiple,
-                "row_multiple": row_multiple,
-                "oversize": oversize,
-                **order,
-                "output": output,
-            },
-        )
+        self._made_from = (source,), own
         warn_of_skipped(self.skipped_count, len(source), "over a budget alone")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -14,22 +14,14 @@ from sab._batch import copied
 from sab._cost import BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
 from sab._display import one_line
 from sab._messages import renamed
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes
 
 __all__ = ["Segments", "StepPlan", "plan_step"]
 
-_ORDERS = {
-    "ascending": lib.SAB_MICRO_BATCHES_ASCENDING,
-    "descending": lib.SAB_MICRO_BATCHES_DESCENDING,
-    "bell": lib.SAB_MICRO_BATCHES_BELL,
-}
+_ORDERS = choices("SAB_MICRO_BATCHES_")
 _LAYOUTS = {"row": 0, "padded": 1}
-_WEIGHTINGS = {
-    "sample": lib.SAB_LOSS_BY_SAMPLE,
-    "token": lib.SAB_LOSS_BY_TOKEN,
-    "group": lib.SAB_LOSS_BY_GROUP,
-}
+_WEIGHTINGS = choices("SAB_LOSS_BY_")
 
 
 class Segments(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 
 from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, whole
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, budget_array, set_budgets
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_struct, written
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct, written
 from sab._pack import Capacity, capacities_of
 from sab._plan_options import OVERSIZE, SKIP_OR_ERROR, Oversize
 
@@ -29,7 +29,9 @@ _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _PROGRESS = ffi.addressof(lib, "sab_py_stream_progress")
 _NEXT_FAILED_TO_DECODE = 1000
-_UNTIL = {"first": lib.SAB_MIX_UNTIL_FIRST, "all": lib.SAB_MIX_UNTIL_ALL}
+_FRAMINGS = choices("SAB_FRAMING_")
+_ON_ERROR = choices("SAB_ON_ERROR_")
+_UNTIL = choices("SAB_MIX_UNTIL_")
 _live: weakref.WeakSet[_Pipeline] = weakref.WeakSet()
 
 Key = Union[str, Callable[[Any], float], Mapping[str, Callable[[Any], float]]]
@@ -258,12 +260,6 @@ class Stream:
         """
         if encoding not in ("utf-8", None):
             raise ValueError(f"encoding = {encoding!r}: must be 'utf-8' or None")
-        framings = {"lines": lib.SAB_FRAMING_LINES, "length": lib.SAB_FRAMING_LENGTH}
-        policies = {"stop": lib.SAB_ON_ERROR_STOP, "skip": lib.SAB_ON_ERROR_SKIP}
-        if framing not in framings:
-            raise ValueError(f"framing = {framing!r}: must be 'lines' or 'length'")
-        if on_error not in policies:
-            raise ValueError(f"on_error = {on_error!r}: must be 'stop' or 'skip'")
         kept = tuple(os.fspath(name) for name in names)
         _list_options(shuffle, infinite, seed, rank, world_size)
         recipe = (
@@ -271,9 +267,9 @@ class Stream:
             False,
             kept,
             (shuffle, infinite, seed, rank, world_size),
-            framings[framing],
+            one_of("framing", framing, _FRAMINGS),
             whole("max_record", max_record),
-            policies[on_error],
+            one_of("on_error", on_error, _ON_ERROR),
             whole("readers", readers),
         )
         return cls((recipe,), is_text=encoding is not None)
@@ -438,13 +434,16 @@ class Stream:
 
     def block_shuffle(self, size: int, *, seed: int = 0) -> Stream:
         """Blocks of consecutive records, each block shuffled."""
-        return self._then("block_shuffle", whole("size", size, 1), whole("seed", seed))
+        return self._shuffled("block_shuffle", lib.SAB_SHUFFLE_BLOCKS, size, seed)
 
     def buffered_shuffle(self, size: int, *, seed: int = 0) -> Stream:
         """Puts each record at a random place of a buffer and gives the record that was there. A
         saved state contains the buffer, pickled.
         """
-        return self._then("buffered_shuffle", whole("size", size, 1), whole("seed", seed))
+        return self._shuffled("buffered_shuffle", lib.SAB_SHUFFLE_BUFFER, size, seed)
+
+    def _shuffled(self, kind: str, how: int, size: int, seed: int) -> Stream:
+        return self._then(kind, how, whole("size", size, 1), whole("seed", seed))
 
     def prefetch(self, buffer_size: int = 1024) -> Stream:
         """The same records, taken ahead of time by a thread."""
@@ -768,7 +767,10 @@ def _built(pipeline: _Pipeline, recipe: tuple[Any, ...]) -> Any:
     place = ffi.new("sab_stream **")
     try:
         for kind, is_text, *given in recipe:
-            _STEPS[kind](pipeline, place, is_text, *given)
+            if kind in _OF_NUMBERS:
+                check(_OF_NUMBERS[kind](place[0], *given, place))
+            else:
+                _STEPS[kind](pipeline, place, is_text, *given)
     except BaseException:
         lib.sab_stream_free(place[0])
         raise
@@ -868,20 +870,12 @@ def _map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, threads:
 
 
 def _select(pipeline: _Pipeline, place: Any, is_text: bool, function: Any) -> None:
-    stage = (
-        pipeline.stage(function, is_text=is_text)
-        if function is not None
-        else pipeline.stage(_same, is_text=is_text)
-    )
+    stage = pipeline.stage(_same if function is None else function, is_text=is_text)
     check(lib.sab_py_select_new(place[0], stage, place))
 
 
 def _same(record: Any) -> Any:
     return record
-
-
-def _flatten(pipeline: _Pipeline, place: Any, is_text: bool) -> None:
-    check(lib.sab_flatten_stream_new(place[0], place))
 
 
 def _recurrent(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, initial: Any) -> None:
@@ -938,30 +932,6 @@ def _mix(
                 ffi.new("sab_stream *[]", [place[0], *handles]), 1 + len(handles), options, place
             )
         )
-
-
-def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:
-    check(lib.sab_shard_stream_new(place[0], rank, world_size, place))
-
-
-def _batch(pipeline: _Pipeline, place: Any, is_text: bool, batch_size: int) -> None:
-    check(lib.sab_batch_stream_new(place[0], batch_size, place))
-
-
-def _window(pipeline: _Pipeline, place: Any, is_text: bool, width: int) -> None:
-    check(lib.sab_window_stream_new(place[0], width, place))
-
-
-def _block_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, size: int, seed: int) -> None:
-    check(lib.sab_shuffle_stream_new(place[0], lib.SAB_SHUFFLE_BLOCKS, size, seed, place))
-
-
-def _buffered_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, size: int, seed: int) -> None:
-    check(lib.sab_shuffle_stream_new(place[0], lib.SAB_SHUFFLE_BUFFER, size, seed, place))
-
-
-def _prefetch(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int) -> None:
-    check(lib.sab_prefetch_stream_new(place[0], buffer_size, place))
 
 
 def _functions_of(key: Any) -> dict[str, Any]:
@@ -1051,6 +1021,16 @@ def _readahead(
     check(lib.sab_py_readahead_new(place[0], options, stage, has_size, has_key, place), calls)
 
 
+# Stages that the library makes of numbers alone.
+_OF_NUMBERS: dict[str, Callable[..., int]] = {
+    "flatten": lib.sab_flatten_stream_new,
+    "rank": lib.sab_shard_stream_new,
+    "batch": lib.sab_batch_stream_new,
+    "window": lib.sab_window_stream_new,
+    "block_shuffle": lib.sab_shuffle_stream_new,
+    "buffered_shuffle": lib.sab_shuffle_stream_new,
+    "prefetch": lib.sab_prefetch_stream_new,
+}
 _STEPS: dict[str, Callable[..., None]] = {
     "files": _files,
     "items": _items,
@@ -1058,18 +1038,11 @@ _STEPS: dict[str, Callable[..., None]] = {
     "random": _random,
     "map": _map,
     "select": _select,
-    "flatten": _flatten,
     "recurrent": _recurrent,
     "random_map": _random_map,
     "zip": _zip,
     "multiplex": _multiplex,
     "mix": _mix,
-    "rank": _rank,
-    "batch": _batch,
-    "window": _window,
-    "block_shuffle": _block_shuffle,
-    "buffered_shuffle": _buffered_shuffle,
-    "prefetch": _prefetch,
     "readahead": _readahead,
     "pack": _pack,
 }

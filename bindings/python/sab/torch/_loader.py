@@ -236,10 +236,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if own is not None and own.step is not None:
             return own.step
         at, source = self.position, random_access(self.source, "step()")
-        if at > 0:
-            with contextlib.suppress(ValueError):  # was of other ranks or another budget
-                return source.step(at - 1)
-        raise ValueError("step(): no batch of this epoch has been yielded")
+        if at <= 0:
+            raise ValueError("step(): no batch of this epoch has been yielded")
+        return source.step(at - 1)
 
     @property
     def sampler(self) -> Any:

@@ -1,28 +1,11 @@
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 
+pub use crate::choices::NullRule;
 use crate::error::Error;
-use crate::options::{constants, options, setters};
+use crate::options::{options, setters};
 use crate::raw::SizesHandle;
 use crate::sampler::Sampler;
 use crate::sizes::{Sizes, TextUnit};
-
-/// What becomes of nulls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NullRule {
-    /// They are refused, with the number of the row. The default.
-    #[default]
-    Refuse,
-    /// They are counted as 0.
-    Zero,
-}
-
-constants! {
-    NullRule {
-        Refuse = SAB_NULLS_REFUSE,
-        Zero = SAB_NULLS_ZERO,
-    }
-}
 
 options! {
 /// How Arrow arrays are read, such as by [`Sizes::from_arrow`].
@@ -81,10 +64,6 @@ impl Sizes<'static> {
     }
 
     /// Sizes in a column of a record batch, without a copy: see [`Sizes::from_arrow`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::from_arrow`].
     pub fn from_record_batch(
         batch: &RecordBatch,
         options: &SizesArrowOptions,

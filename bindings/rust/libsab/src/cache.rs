@@ -4,37 +4,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
+pub use crate::choices::CacheFailure;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters};
+use crate::options::{options, setters};
+pub use crate::raw::results::CacheStats;
 use crate::raw::{CacheHandle, CacheValueHandle};
-
-/// Behaviour when the store is unreachable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CacheFailure {
-    /// Reads are misses and writes are dropped, both counted; a line of the log says so once, and
-    /// once when it is over.
-    #[default]
-    Degrade,
-    /// Calls fail with [`Error::Io`].
-    Error,
-}
-
-constants! {
-    CacheFailure {
-        Degrade = SAB_CACHE_DEGRADE,
-        Error = SAB_CACHE_ERROR,
-    }
-}
 
 options! {
 /// Options of a [`Cache`]. By default every value is written at once, without a limit.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// let options = libsab::CacheOptions::new().dataset_name("glosses").timeout(Duration::from_secs(2));
-/// ```
 pub struct CacheOptions: sab_cache_options {
     dataset_name: Option<String>,
 }
@@ -75,34 +52,6 @@ impl CacheOptions {
         self.dataset_name = Some(name.into());
         self
     }
-}
-
-/// Counters of a cache, in this process, since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CacheStats {
-    /// Values that were found.
-    pub hits: u64,
-    /// Values that were not found.
-    pub misses: u64,
-    /// Values made by closures.
-    pub loads: u64,
-    /// Values that another caller made meanwhile.
-    pub waits: u64,
-    /// Values evicted by this process.
-    pub evictions: u64,
-    /// Values whose checksum was wrong: misses.
-    pub damaged: u64,
-    /// Calls that could not reach the store.
-    pub failures: u64,
-    /// Values that could not be written.
-    pub dropped: u64,
-    /// Bytes of values that were found.
-    pub bytes_read: u64,
-    /// Bytes of values written.
-    pub bytes_written: u64,
-    /// Values in the buffer now.
-    pub buffered: u64,
 }
 
 /// A value of a cache, as bytes. With `lmdb:` a view of the file.
@@ -201,10 +150,6 @@ impl Cache {
     }
 
     /// The values of many keys, by one request to each server or one transaction.
-    ///
-    /// # Errors
-    ///
-    /// As of [`get`](Self::get).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<CacheValue>>, Error> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
         Ok(self
@@ -216,10 +161,6 @@ impl Cache {
     }
 
     /// Keeps many values, past the buffer; of equal keys the last counts.
-    ///
-    /// # Errors
-    ///
-    /// As of [`put`](Self::put).
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, items: &[(K, V)]) -> Result<(), Error> {
         let items: Vec<_> =
             items.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
@@ -257,20 +198,7 @@ impl Cache {
     /// Counters of this cache, in this process.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        let stats = self.handle.stats();
-        CacheStats {
-            hits: stats.hits,
-            misses: stats.misses,
-            loads: stats.loads,
-            waits: stats.waits,
-            evictions: stats.evictions,
-            damaged: stats.damaged,
-            failures: stats.failures,
-            dropped: stats.dropped,
-            bytes_read: stats.bytes_read,
-            bytes_written: stats.bytes_written,
-            buffered: stats.buffered,
-        }
+        CacheStats::of(&self.handle.stats())
     }
 }
 

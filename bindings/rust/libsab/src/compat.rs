@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use sab_sys as sys;
 
+pub use crate::choices::BionemoShuffle;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters, KeptHook};
+use crate::options::{options, setters, KeptHook};
 use crate::plan::Plan;
 use crate::raw::{SamplerHandle, SizeFn};
 use crate::sampler::{Sampler, SamplerOptions};
@@ -15,37 +16,9 @@ use crate::sizes::Sizes;
 /// were made.
 pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as usize;
 
-/// Shuffles of a [`Sampler::bionemo`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BionemoShuffle {
-    /// Nothing: buckets ascending, samples of a bucket by index.
-    None,
-    /// Samples of each bucket are permuted, the bucket of each batch is drawn.
-    #[default]
-    All,
-    /// Samples of a bucket by index, the bucket of each batch is drawn: for callers who permute
-    /// themselves.
-    Buckets,
-}
-
-constants! {
-    BionemoShuffle {
-        None = SAB_BIONEMO_SHUFFLE_NONE,
-        All = SAB_BIONEMO_SHUFFLE_ALL,
-        Buckets = SAB_BIONEMO_SHUFFLE_BUCKETS,
-    }
-}
-
 options! {
 /// Batches and shuffles of a [`Sampler::bionemo`]. By default seed 0, everything shuffled, the
 /// plan's batch sizes.
-///
-/// ```
-/// use libsab::{BionemoOptions, BionemoShuffle};
-///
-/// let options = BionemoOptions::new().seed(5).shuffle(BionemoShuffle::Buckets);
-/// ```
 pub struct BionemoOptions<'a>: sab_bionemo_options {
     size: KeptHook<SizeFn<'a>>,
 }
@@ -81,10 +54,6 @@ impl<'a> BionemoOptions<'a> {
 options! {
 /// How [`Sampler::bagua`] and [`Sampler::bagua_batch`] balance load. By default shuffled, nothing
 /// dropped, the best balance, batches of one sample.
-///
-/// ```
-/// let balancing = libsab::BaguaOptions::new().shuffle(false).random_level(0.1);
-/// ```
 #[derive(Copy)]
 pub struct BaguaOptions: sab_bagua_options {}
 }
@@ -133,10 +102,6 @@ impl Sampler<'static> {
 
     /// As [`Sampler::bagua_batch`], with batches that close before their complexities would sum to
     /// more than `budget`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sampler::bagua`].
     pub fn bagua_batch_with_budget(
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,

@@ -2,29 +2,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use crate::choices::ContextGroups;
 use crate::cost::Cost;
 use crate::error::Error;
-use crate::options::{constants, cost_setter, options, progress_setter, setters, Hook};
+use crate::options::{cost_setter, options, progress_setter, setters, Hook};
 use crate::raw::{ContextHandle, ProgressFn};
 use crate::sizes::Sizes;
-
-/// How many ranks a group of a [`ContextPlan`] may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ContextGroups {
-    /// 1, 2, 4, 8, ...; a group begins at a multiple of its size.
-    #[default]
-    PowersOfTwo,
-    /// Any number; a group begins at any rank.
-    AnyNumber,
-}
-
-constants! {
-    ContextGroups {
-        PowersOfTwo = SAB_CONTEXT_POWERS_OF_TWO,
-        AnyNumber = SAB_CONTEXT_ANY_NUMBER,
-    }
-}
 
 options! {
 /// How samples are split over ranks. By default a sample costs its length, without an overhead.

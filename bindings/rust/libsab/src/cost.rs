@@ -159,10 +159,6 @@ impl<'f> Cost<'f> {
     }
 
     /// The cost of a batch of `count` samples, at least 1, padded to a length for each column.
-    ///
-    /// # Errors
-    ///
-    /// As [`evaluate`](Self::evaluate).
     pub fn evaluate_columns(&self, count: u64, lengths: &[f64]) -> Result<f64, Error> {
         raw::evaluate_cost(self, count, lengths)
     }

@@ -30,10 +30,6 @@ pub struct Histogram {
 
 impl Histogram {
     /// A histogram without samples.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn new() -> Result<Self, Error> {
         Ok(Histogram { handle: HistogramHandle::new()? })
     }
@@ -48,10 +44,6 @@ impl Histogram {
     }
 
     /// The histogram as bytes. Equal histograms have equal bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         self.handle.write()
     }
@@ -68,19 +60,11 @@ impl Histogram {
 
     /// Adds samples. Gives the number of each within its size: how many samples of the same size
     /// were in the histogram before it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Histogram::add`].
     pub fn number(&mut self, sizes: &Sizes<'_>) -> Result<Vec<u64>, Error> {
         self.handle.number(&sizes.handle)
     }
 
     /// Adds the samples of another histogram. The order of several merges does not matter.
-    ///
-    /// # Errors
-    ///
-    /// As [`Histogram::add`].
     pub fn merge(&mut self, other: &Histogram) -> Result<(), Error> {
         self.handle.merge(&other.handle)
     }
@@ -197,7 +181,7 @@ impl Packing {
     /// Facts of the packing: those of the sampler of the same sizes, except the fingerprint.
     #[must_use]
     pub fn info(&self) -> PackedInfo {
-        PackedInfo::from(self.handle.info())
+        PackedInfo::of(&self.handle.info())
     }
 
     /// The bin patterns, in descending order of the cost of a bin.

@@ -1,27 +1,10 @@
 use std::path::Path;
 
+pub use crate::choices::MissingRule;
 use crate::error::Error;
-use crate::options::{constants, options, progress_setter, setters, Hook};
+use crate::options::{options, progress_setter, setters, Hook};
 use crate::raw::{ProgressFn, SizesHandle};
 use crate::sizes::{Sizes, TextUnit};
-
-/// What is done with a line of JSON that does not have the field, or has null there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MissingRule {
-    /// The file is refused; the message has the number of the line. The default.
-    #[default]
-    Refuse,
-    /// The line is left out; [`Sizes::description`] says how many were.
-    Skip,
-}
-
-constants! {
-    MissingRule {
-        Refuse = SAB_MISSING_REFUSE,
-        Skip = SAB_MISSING_SKIP,
-    }
-}
 
 options! {
 /// How [`Sizes::open`] reads a file.
@@ -100,10 +83,6 @@ impl Sizes<'static> {
     ///
     /// While the sizes or a sampler on them live, do not truncate the file (a read behind its
     /// end stops the process with SIGBUS) or write to it. To replace it, rename a new file over it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::open`].
     #[allow(unsafe_code)]
     pub unsafe fn map(
         path: impl AsRef<Path>,

@@ -1,42 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::choices::ThresholdsMethod;
 use crate::cost::Cost;
 use crate::error::Error;
-use crate::options::{constants, cost_setter, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, cost_setter, options, progress_setter, setters, Hook};
 use crate::raw::{self, GroupingHandle, ProgressFn};
 use crate::sizes::Sizes;
 
-/// Criterion of thresholds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ThresholdsMethod {
-    /// Those whose groups cost least in sum: exact.
-    #[default]
-    LeastTotal,
-    /// Those whose costliest group costs least, and of these the ones whose groups cost least in
-    /// sum: exact.
-    LeastLargest,
-    /// Groups that cost about the same, by asym's greedy search from random places.
-    Randomised,
-}
-
-constants! {
-    ThresholdsMethod {
-        LeastTotal = SAB_THRESHOLDS_LEAST_TOTAL,
-        LeastLargest = SAB_THRESHOLDS_LEAST_LARGEST,
-        Randomised = SAB_THRESHOLDS_RANDOMISED,
-    }
-}
-
 options! {
 /// Criterion and cost of [`find_thresholds`]. By default the least total of padded lengths.
-///
-/// ```
-/// use libsab::{ThresholdsMethod, ThresholdsOptions};
-///
-/// let options = ThresholdsOptions::new().method(ThresholdsMethod::LeastLargest);
-/// ```
 pub struct ThresholdsOptions<'f>: sab_thresholds_options {
     starts: Vec<u64>,
     cost: Option<Cost<'f>>,
@@ -61,11 +34,10 @@ impl<'f> ThresholdsOptions<'f> {
         seed(seed: u64) => seed = seed;
     }
 
-    /// [`ThresholdsMethod::Randomised`]: where searches begin: for each trial k of the distinct
-    /// lengths, by number from 0, ascending in length.
-    pub fn starts(mut self, starts: impl Into<Vec<u64>>) -> Self {
-        self.starts = starts.into();
-        self
+    array_setters! {
+        /// [`ThresholdsMethod::Randomised`]: where searches begin: for each trial k of the distinct
+        /// lengths, by number from 0, ascending in length.
+        starts: u64;
     }
 
     cost_setter! {

@@ -66,6 +66,8 @@
 //! - A [`Probe`](memory::Probe) and a [`MemoryGuard`](memory::MemoryGuard) cannot leave the thread
 //!   that made them.
 //! - A failed call changes nothing, but for what a stream has read.
+//! - Each call that returns a result may fail with [`Error::NoMemory`]. "Errors" names what else a
+//!   call fails with; one that is described as another fails as that one.
 //!
 //! # Numbers
 //!
@@ -107,6 +109,7 @@ mod balance;
 mod batch;
 #[cfg(feature = "cache")]
 mod cache;
+mod choices;
 mod columns;
 mod compat;
 mod context;

@@ -38,10 +38,12 @@ use std::rc::Rc;
 use sab_sys as sys;
 
 use crate::batch::Batch;
+pub use crate::choices::{ModelKind, Search};
 use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, options, progress_setter, setters, Hook};
+pub use crate::raw::results::{GuardInfo, ProbeStats, Verification};
 use crate::raw::{
     self, known, signed_bytes, GuardHandle, HookFn, ModelHandle, PeaksHandle, ProbeHandle,
     ProgressFn, ReduceFn,
@@ -77,63 +79,31 @@ use crate::sampler::Sampler;
 /// ```
 pub trait Device {
     /// Sets the peak to the memory in use now.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own, as of all functions here.
     fn reset(&self) -> Result<(), BoxError>;
     /// Memory in use now.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn current(&self) -> Result<u64, BoxError>;
     /// Most memory in use since the last reset.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn peak(&self) -> Result<u64, BoxError>;
     /// Most memory reserved by the allocator since the last reset, and its largest free block, if
     /// it reports them.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn reserved(&self) -> Result<(Option<u64>, Option<u64>), BoxError> {
         Ok((None, None))
     }
     /// Total memory, if it is known.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn total(&self) -> Result<Option<u64>, BoxError> {
         Ok(None)
     }
     /// Returns cached blocks to the device.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn release_cache(&self) -> Result<(), BoxError> {
         Ok(())
     }
     /// Saves the state of the random generators under this number; a later save under it replaces
     /// it.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn save_rng(&self, depth: u64) -> Result<(), BoxError> {
         let _ = depth;
         Ok(())
     }
     /// Restores the state that was saved under this number.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn restore_rng(&self, depth: u64) -> Result<(), BoxError> {
         let _ = depth;
         Ok(())
@@ -163,22 +133,6 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for StepError {
     fn from(error: E) -> Self {
         StepError::Other(error.into())
     }
-}
-
-/// Memory of a device, in bytes; `None` where the device does not report it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ProbeStats {
-    /// Memory in use now.
-    pub current: u64,
-    /// Most memory in use since the last reset.
-    pub peak: u64,
-    /// Most memory reserved by the allocator since the last reset.
-    pub reserved_peak: Option<u64>,
-    /// Its largest free block.
-    pub largest_free: Option<u64>,
-    /// Total memory.
-    pub total: Option<u64>,
 }
 
 /// Reads the memory of a device. It cannot leave the thread that made it.
@@ -243,14 +197,7 @@ impl<'d> Probe<'d> {
     ///
     /// [`Error::Callback`] from the device.
     pub fn stats(&self) -> Result<ProbeStats, Error> {
-        let stats = self.handle.read()?;
-        Ok(ProbeStats {
-            current: known(stats.current).unwrap_or(0),
-            peak: known(stats.peak).unwrap_or(0),
-            reserved_peak: known(stats.reserved_peak),
-            largest_free: known(stats.largest_free),
-            total: known(stats.total),
-        })
+        Ok(ProbeStats::of(&self.handle.read()?))
     }
 
     /// Gives cached blocks back to the device.
@@ -293,10 +240,6 @@ macro_rules! reduce_setter {
 options! {
 /// Work around each item of [`Peaks::collect`]. By default only the cache of the device is
 /// released.
-///
-/// ```
-/// let options = libsab::memory::CollectOptions::new().warm_up(2).cleanup(|| Ok(()));
-/// ```
 pub struct CollectOptions<'f>: sab_collect_peak_options {
     cleanup: Hook<HookFn<'f>>,
     collect_garbage: Hook<HookFn<'f>>,
@@ -371,10 +314,6 @@ impl fmt::Debug for Peaks {
 
 impl Peaks {
     /// No measurements.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn new() -> Result<Self, Error> {
         Ok(Peaks { handle: PeaksHandle::new()? })
     }
@@ -477,16 +416,11 @@ impl<'f> MeasurementOptions<'f> {
         self.shortest([shortest]).longest([longest])
     }
 
-    /// Smallest padded length of each column; 0 is allowed for several columns.
-    pub fn shortest(mut self, shortest: impl Into<Vec<f64>>) -> Self {
-        self.shortest = shortest.into();
-        self
-    }
-
-    /// Largest padded length of each column.
-    pub fn longest(mut self, longest: impl Into<Vec<f64>>) -> Self {
-        self.longest = longest.into();
-        self
+    array_setters! {
+        /// Smallest padded length of each column; 0 is allowed for several columns.
+        shortest: f64;
+        /// Largest padded length of each column.
+        longest: f64;
     }
 
     /// A number: no point has a larger count * length (for several columns the sum of the lengths),
@@ -515,29 +449,8 @@ pub fn measurement_points(
 
 // ---- the model ----------------------------------------------------------------------------------
 
-/// The terms a model is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ModelKind {
-    /// Of a count, then the padded length of each column; can be the cost of a plan.
-    Batch,
-    /// Of any features: all products of at most degree of them.
-    Polynomial,
-}
-
-constants! {
-    ModelKind {
-        Batch = SAB_MODEL_BATCH,
-        Polynomial = SAB_MODEL_POLYNOMIAL,
-    }
-}
-
 options! {
 /// Terms and coverage of a model.
-///
-/// ```
-/// let options = libsab::memory::ModelOptions::new().coverage(0.99);
-/// ```
 pub struct ModelOptions: sab_memory_model_options {
     column_names: Vec<String>,
 }
@@ -632,10 +545,6 @@ impl MemoryModel {
     }
 
     /// Fits a model to what was measured.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryModel::fit`].
     pub fn from_peaks(peaks: &Peaks, options: &ModelOptions) -> Result<Self, Error> {
         let columns = peaks.handle.columns();
         let bytes: Vec<f64> = columns.peaks.iter().map(|&peak| peak as f64).collect();
@@ -653,10 +562,6 @@ impl MemoryModel {
     }
 
     /// Peaks with the margin: the stated share of batches stays under them.
-    ///
-    /// # Errors
-    ///
-    /// As [`MemoryModel::predict`].
     pub fn predict_upper(&self, features: &[f64]) -> Result<Vec<f64>, Error> {
         Ok(self.handle.predict(features, self.info().feature_count)?.1)
     }
@@ -727,10 +632,6 @@ impl MemoryModel {
     }
 
     /// The model's file image.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         self.handle.write()
     }
@@ -747,23 +648,6 @@ impl MemoryModel {
 
 // ---- the largest batch --------------------------------------------------------------------------
 
-/// Search for the largest batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Search {
-    /// By prediction: steps of growing size, each as large as the curve through the ones before
-    /// allows. About six steps a length.
-    #[default]
-    Predict,
-    /// memory(2) - memory(1) is the memory of one sample; right only where memory is a multiple of
-    /// the count.
-    Difference,
-    /// Bisection between 1 and the maximum, by running out.
-    Binary,
-    /// The maximum, then half of it, until it fits.
-    Halve,
-}
-
 /// Rounding of a batch size, downwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -777,24 +661,9 @@ pub enum Rounding {
     Multiple(u64),
 }
 
-constants! {
-    Search {
-        Predict = SAB_SEARCH_PREDICT,
-        Difference = SAB_SEARCH_DIFFERENCE,
-        Binary = SAB_SEARCH_BINARY,
-        Halve = SAB_SEARCH_HALVE,
-    }
-}
-
 options! {
 /// Search, limits and rounding of [`find_max_batch`]. By default by prediction, for one length, up
 /// to 100,000 samples, within the total of the device.
-///
-/// ```
-/// use libsab::memory::{MaxBatchOptions, Rounding, Search};
-///
-/// let options = MaxBatchOptions::new().search(Search::Binary).rounding(Rounding::PowerOfTwo);
-/// ```
 pub struct MaxBatchOptions<'f>: sab_max_batch_options {
     lengths: Vec<f64>,
     reduce: Hook<ReduceFn<'f>>,
@@ -812,10 +681,9 @@ impl<'f> MaxBatchOptions<'f> {
         budget(bytes: u64) => limit = signed_bytes(bytes);
     }
 
-    /// Finds a batch size for each of these padded lengths; the longest is tried first.
-    pub fn lengths(mut self, lengths: impl Into<Vec<f64>>) -> Self {
-        self.lengths = lengths.into();
-        self
+    array_setters! {
+        /// Finds a batch size for each of these padded lengths; the longest is tried first.
+        lengths: f64;
     }
 
     /// Rounding of batch sizes; [`Rounding::None`].
@@ -1012,28 +880,6 @@ pub fn step_in_chunks(
     raw::step_in_chunks(&probe.handle, count, options, &mut chunk)
 }
 
-/// Result of a dry run of a plan: see [`Plan::verify`](crate::Plan::verify).
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Verification {
-    /// Batches run.
-    pub batches: u64,
-    /// Largest of their peaks, in bytes.
-    pub peak: u64,
-    /// Total memory of the device, in bytes, if it is known.
-    pub total: Option<u64>,
-}
-
-impl From<sys::sab_verification> for Verification {
-    fn from(seen: sys::sab_verification) -> Self {
-        Verification {
-            batches: seen.batches,
-            peak: known(seen.peak).unwrap_or(0),
-            total: known(seen.total),
-        }
-    }
-}
-
 options! {
 /// Limit and interval of a [`MemoryGuard`]. By default the total of the device, judged every 16
 /// steps by the last 64.
@@ -1057,26 +903,6 @@ impl<'f> GuardOptions<'f> {
         /// With several ranks: see [`MaxBatchOptions::reduce`]. Called every interval, and once
         /// more before the budget is lowered.
     }
-}
-
-/// Counters and peaks of a guard.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct GuardInfo {
-    /// Measured steps.
-    pub steps: u64,
-    /// Steps that ran out and were split.
-    pub out_of_memory: u64,
-    /// Times the budget was lowered.
-    pub lowered: u64,
-    /// Limit of the plan's first budget for the coming batches, in the unit of its cost.
-    pub limit: f64,
-    /// Largest peak, in bytes; `None` before the first step.
-    pub peak: Option<u64>,
-    /// Mean of the peaks, in bytes.
-    pub mean_peak: f64,
-    /// Largest number of bytes by which peaks exceed the model.
-    pub creep: f64,
 }
 
 /// Keeps a run within its memory. It measures the peaks of real steps and lowers the sampler's
@@ -1171,16 +997,7 @@ impl<'d> MemoryGuard<'d> {
     /// Counters and peaks of this guard.
     #[must_use]
     pub fn info(&self) -> GuardInfo {
-        let info = self.handle.info();
-        GuardInfo {
-            steps: info.steps,
-            out_of_memory: info.out_of_memory,
-            lowered: info.lowered,
-            limit: info.limit,
-            peak: known(info.peak),
-            mean_peak: info.mean_peak,
-            creep: info.creep,
-        }
+        GuardInfo::of(&self.handle.info())
     }
 
     /// The sampler.
@@ -1192,19 +1009,11 @@ impl<'d> MemoryGuard<'d> {
     /// The next batch of the sampler; `None` at the end of the epoch.
     ///
     /// The sampler is not given out to be changed: the guard points to this very one.
-    ///
-    /// # Errors
-    ///
-    /// None that is known.
     pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
         self.sampler.next_batch()
     }
 
     /// Begins another epoch.
-    ///
-    /// # Errors
-    ///
-    /// None that is known.
     pub fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
         self.sampler.set_epoch(epoch)
     }

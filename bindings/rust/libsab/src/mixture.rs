@@ -1,42 +1,17 @@
 use std::fmt;
 use std::ops::Deref;
 
-use sab_sys as sys;
-
+pub use crate::choices::MixtureUnit;
 use crate::error::Error;
-use crate::options::{constants, options, setters};
+use crate::options::{array_setters, options, setters};
+pub use crate::raw::results::SourceReport;
 use crate::raw::SizesHandle;
 use crate::sizes::Sizes;
-
-/// What proportions are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MixtureUnit {
-    /// Of the number of samples.
-    #[default]
-    Samples,
-    /// Of the sum of the sizes, over all columns.
-    Size,
-}
-
-constants! {
-    MixtureUnit {
-        Samples = SAB_MIXTURE_SAMPLES,
-        Size = SAB_MIXTURE_SIZE,
-    }
-}
 
 options! {
 /// Proportions of the sources of a [`Mixture`]: [`repeats`](Self::repeats),
 /// [`proportions`](Self::proportions) or [`temperature`](Self::temperature). Without any of them
 /// each source has 1 repeat.
-///
-/// ```
-/// use libsab::{MixtureOptions, MixtureUnit};
-///
-/// let repeated = MixtureOptions::new().repeats([1.0, 2.5]).schedule(3, [1.0, 1.0]);
-/// let shared = MixtureOptions::new().proportions([3.0, 1.0]).unit(MixtureUnit::Size);
-/// ```
 pub struct MixtureOptions: sab_mixture_options {
     repeats: Vec<f64>,
     proportions: Vec<f64>,
@@ -57,18 +32,13 @@ impl MixtureOptions {
         seed(seed: u64) => seed = seed;
     }
 
-    /// Repeats of each source: with 2 each of its samples appears twice in an epoch, with 0.3 three
-    /// of ten samples appear once. At least 0, not all 0.
-    pub fn repeats(mut self, repeats: impl Into<Vec<f64>>) -> Self {
-        self.repeats = repeats.into();
-        self
-    }
-
-    /// The share of each source, at least 0. They are divided by their sum. The epoch has as much
-    /// of the [`unit`](Self::unit) as all sources together.
-    pub fn proportions(mut self, shares: impl Into<Vec<f64>>) -> Self {
-        self.proportions = shares.into();
-        self
+    array_setters! {
+        /// Repeats of each source: with 2 each of its samples appears twice in an epoch, with 0.3
+        /// three of ten samples appear once. At least 0, not all 0.
+        repeats: f64;
+        /// The share of each source, at least 0. They are divided by their sum. The epoch has as
+        /// much of the [`unit`](Self::unit) as all sources together.
+        proportions: f64;
     }
 
     /// Other repeats of each source from an epoch on, which is above 0 and above that of the call
@@ -79,13 +49,12 @@ impl MixtureOptions {
         self
     }
 
-    /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of one
-    /// shard, in which a source may have no sample. Only
-    /// [`Sampler::sharded`](crate::Sampler::sharded) takes such a mixture. The sources of
-    /// [`Mixture::new`] have these ids.
-    pub fn all_sources(mut self, ids: impl Into<Vec<i64>>) -> Self {
-        self.all_sources = ids.into();
-        self
+    array_setters! {
+        /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of
+        /// one shard, in which a source may have no sample. Only
+        /// [`Sampler::sharded`](crate::Sampler::sharded) takes such a mixture. The sources of
+        /// [`Mixture::new`] have these ids.
+        all_sources: i64;
     }
 }
 
@@ -219,45 +188,4 @@ pub struct MixtureSource {
     pub repeat: f64,
     /// Samples that the epoch takes from it, with repeats; 0 as `repeat`.
     pub epoch_samples: u64,
-}
-
-/// What a sampler gives of a source in an epoch, over all ranks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct SourceReport {
-    /// Samples in the batches, with repeats.
-    pub samples: u64,
-    /// Different samples among them.
-    pub distinct: u64,
-    /// How often the sample appears that appears most often.
-    pub most: u64,
-    /// Of `samples`: those whose batch has the same sample again.
-    pub together: u64,
-    /// Sum of their sizes, over all columns.
-    pub total: f64,
-    /// What they take up. Of a row the room that is left is shared out by the sizes of its samples.
-    pub padded_total: f64,
-    /// Share of padding in `padded_total`.
-    pub padding: f64,
-    /// Share of the total of all sources.
-    pub proportion: f64,
-    /// The largest distance from its due after a batch, in batches: sizes of the largest batch of
-    /// the epoch.
-    pub deviation: f64,
-}
-
-impl From<&sys::sab_mixture_report> for SourceReport {
-    fn from(report: &sys::sab_mixture_report) -> Self {
-        SourceReport {
-            samples: report.samples,
-            distinct: report.distinct,
-            most: report.most,
-            together: report.together,
-            total: report.total,
-            padded_total: report.padded_total,
-            padding: report.padding,
-            proportion: report.proportion,
-            deviation: report.deviation,
-        }
-    }
 }

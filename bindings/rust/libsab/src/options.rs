@@ -60,6 +60,17 @@ macro_rules! setters {
     )*};
 }
 
+/// Setters of arrays beside the library's struct.
+macro_rules! array_setters {
+    ($($(#[$meta:meta])* $setter:ident: $type:ty;)*) => {$(
+        $(#[$meta])*
+        pub fn $setter(mut self, $setter: impl Into<Vec<$type>>) -> Self {
+            self.$setter = $setter.into();
+            self
+        }
+    )*};
+}
+
 /// The setter of a progress closure.
 macro_rules! progress_setter {
     ($life:lifetime) => {
@@ -106,20 +117,7 @@ macro_rules! cost_setter {
     };
 }
 
-/// The numbers by which the library knows the variants of an enum.
-macro_rules! constants {
-    ($($name:ident { $($variant:ident = $constant:ident,)* })*) => {$(
-        impl $name {
-            pub(crate) const fn raw(self) -> i32 {
-                match self {
-                    $($name::$variant => sab_sys::$constant,)*
-                }
-            }
-        }
-    )*};
-}
-
-pub(crate) use {budget_setters, constants, cost_setter, options, progress_setter, setters};
+pub(crate) use {array_setters, budget_setters, cost_setter, options, progress_setter, setters};
 
 /// An optional closure of options. Options are used by reference, and may be used several times, so
 /// that calls share it.

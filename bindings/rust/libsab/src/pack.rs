@@ -1,43 +1,17 @@
 use sab_sys as sys;
 
+pub use crate::choices::PackMethod;
 use crate::cost::Cost;
 use crate::error::Error;
-use crate::options::{cost_setter, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, cost_setter, options, progress_setter, setters, Hook};
+pub use crate::raw::results::PackedInfo;
 use crate::raw::{ProgressFn, SamplerHandle};
 use crate::sampler::{Sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
-/// Which bin a sequence goes into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PackMethod {
-    /// Samples in a shuffled order, chosen from a window so that they fill the bin: bins that mix
-    /// lengths, laid out for each epoch. Several columns need it.
-    #[default]
-    Shuffled,
-    /// Longest first, each into the fullest bin that has room for it: best-fit decreasing. Decides
-    /// once which lengths share a bin: for more than 100 million samples, and for a
-    /// [`Packing`](crate::Packing).
-    BestFit,
-    /// Longest first, each into the emptiest bin that has room for it: shortest-pack-first
-    /// histogram packing, which needs fewer bins than best fit where
-    /// [`PackedOptions::max_sequences`] binds. Decides once, too.
-    Histogram,
-    /// The samples of each epoch in a shuffled order, end to end and cut at the capacity: all rows
-    /// but one are full. One column, without [`PackedOptions::max_sequences`] and
-    /// [`PackedOptions::balance`].
-    Concat,
-}
-
 options! {
 /// Capacity and method of a packing. [`capacity`](Self::capacity) must be given, or, for sizes of
 /// several columns, [`capacities`](Self::capacities).
-///
-/// ```
-/// use libsab::{PackMethod, PackedOptions};
-///
-/// let options = PackedOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
-/// ```
 pub struct PackedOptions<'f>: sab_packed_options {
     capacities: Vec<u64>,
     length_multiples: Vec<f64>,
@@ -66,50 +40,36 @@ impl<'f> PackedOptions<'f> {
         self.capacities([tokens])
     }
 
-    /// Largest sum of each column in a row, 1 to 2^31 - 1, for sizes of several columns.
-    ///
-    /// ```
-    /// use libsab::{PackedOptions, Sampler, SamplerOptions, Sizes};
-    ///
-    /// let (images, tokens) = (Sizes::copied(&[1u8, 2, 1, 2])?, Sizes::copied(&[5u8, 3, 5, 3])?);
-    /// let sizes = Sizes::columns(&[("images", &images), ("tokens", &tokens)])?;
-    /// let pack = PackedOptions::new().capacities([3, 8]);
-    /// for batch in &mut Sampler::packed(&sizes, &pack, &SamplerOptions::new())? {
-    ///     let batch = batch?;
-    ///     assert_eq!(batch.total[..], [3.0, 8.0]);
-    ///     let ends = batch.cu_seqlens.unwrap();    // of each column
-    ///     assert_eq!((ends[0].last(), ends[1].last()), (Some(&3), Some(&8)));
-    /// }
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn capacities(mut self, capacities: impl Into<Vec<u64>>) -> Self {
-        self.capacities = capacities.into();
-        self
-    }
-
-    /// Each sequence is rounded up to a multiple of tokens in its row, which counts in the capacity:
-    /// twice the ranks of context parallelism, or 16 for FP8. It must divide the capacity. One
-    /// number for all columns, or one a column; 0 for none.
-    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.length_multiples = multiples.into();
-        self
-    }
-
-    /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up to a
-    /// multiple, instead of the capacity. It must divide the capacity.
-    pub fn row_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.row_multiples = multiples.into();
-        self
+    array_setters! {
+        /// Largest sum of each column in a row, 1 to 2^31 - 1, for sizes of several columns.
+        ///
+        /// ```
+        /// use libsab::{PackedOptions, Sampler, SamplerOptions, Sizes};
+        ///
+        /// let (images, tokens) = (Sizes::copied(&[1u8, 2, 1, 2])?, Sizes::copied(&[5u8, 3, 5, 3])?);
+        /// let sizes = Sizes::columns(&[("images", &images), ("tokens", &tokens)])?;
+        /// let pack = PackedOptions::new().capacities([3, 8]);
+        /// for batch in &mut Sampler::packed(&sizes, &pack, &SamplerOptions::new())? {
+        ///     let batch = batch?;
+        ///     assert_eq!(batch.total[..], [3.0, 8.0]);
+        ///     let ends = batch.cu_seqlens.unwrap();    // of each column
+        ///     assert_eq!((ends[0].last(), ends[1].last()), (Some(&3), Some(&8)));
+        /// }
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        capacities: u64;
+        /// Each sequence is rounded up to a multiple of tokens in its row, which counts in the
+        /// capacity: twice the ranks of context parallelism, or 16 for FP8. It must divide the
+        /// capacity. One number for all columns, or one a column; 0 for none.
+        length_multiples: f64;
+        /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up
+        /// to a multiple, instead of the capacity. It must divide the capacity.
+        row_multiples: f64;
     }
 
     /// Which bin a sequence goes into; [`PackMethod::Shuffled`].
     pub fn method(mut self, method: PackMethod) -> Self {
-        self.raw.method = match method {
-            PackMethod::Shuffled => sys::SAB_PACK_SHUFFLED,
-            PackMethod::BestFit => sys::SAB_PACK_BEST_FIT,
-            PackMethod::Histogram => sys::SAB_PACK_HISTOGRAM,
-            PackMethod::Concat => sys::SAB_PACK_CONCAT,
-        };
+        self.raw.method = method.raw();
         self
     }
 
@@ -181,49 +141,6 @@ impl Sampler<'_> {
     ///
     /// [`Error::Argument`] for other samplers.
     pub fn packed_info(&self) -> Result<PackedInfo, Error> {
-        self.handle.packed_info().map(PackedInfo::from)
-    }
-}
-
-/// Facts of a packing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PackedInfo {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Of them, left out because they are longer than a bin.
-    pub skipped: u64,
-    /// Of them, cut into pieces.
-    pub split: u64,
-    /// Samples and pieces in the bins.
-    pub sequences: u64,
-    /// Bins an epoch on one rank.
-    pub bins: u64,
-    /// No packing of these lengths has fewer bins.
-    pub lower_bound: u64,
-    /// Most sequences in a bin.
-    pub most_sequences: u64,
-    /// Equal only for equal packings: compare it between ranks and runs.
-    pub fingerprint: u64,
-    /// Tokens in the bins; of several columns, the sum of the column with the largest `fill`.
-    pub total: f64,
-    /// Share of the bins' room that is filled.
-    pub fill: f64,
-}
-
-impl From<sys::sab_packed_info> for PackedInfo {
-    fn from(info: sys::sab_packed_info) -> Self {
-        PackedInfo {
-            samples: info.samples,
-            skipped: info.skipped,
-            split: info.split,
-            sequences: info.sequences,
-            bins: info.bins,
-            lower_bound: info.lower_bound,
-            most_sequences: info.most_sequences,
-            fingerprint: info.fingerprint,
-            total: info.total,
-            fill: info.fill,
-        }
+        self.handle.packed_info().map(|info| PackedInfo::of(&info))
     }
 }

@@ -2,6 +2,7 @@
 
 use sab_sys as sys;
 
+pub use crate::choices::MaskRule;
 use crate::error::Error;
 use crate::options::setters;
 use crate::raw::{self, Numbers};
@@ -195,16 +196,6 @@ impl Shapes {
             format!("must be that of all shapes, {elements}"),
         ))
     }
-}
-
-/// Which places of padded samples are valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MaskRule {
-    /// Those within the sample's length along all dimensions.
-    All,
-    /// Those within it along at least one.
-    Any,
 }
 
 /// The mask of padded samples: true for a sample's own places, of shape (samples, shape...).

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
-use crate::columns::PerColumn;
+pub use crate::choices::{Oversize, ShapeRule, Tail};
 use crate::cost::Budget;
 use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
-use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, budget_setters, options, progress_setter, setters, Hook};
+pub use crate::raw::results::{Bucket, PlanInfo, Report, Shape};
 use crate::raw::{PlanHandle, ProgressFn};
 use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
@@ -33,62 +34,6 @@ pub enum BucketRule {
     /// This number of intervals of size, at least 1, that pad least: the exact optimum when each
     /// sample is padded to its bucket's longest.
     Optimal(u64),
-}
-
-/// How the samples of a bucket that do not fill its last batch are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Tail {
-    /// A smaller last batch.
-    #[default]
-    Keep,
-    /// They are left out of this epoch; each epoch leaves out other samples.
-    Drop,
-    /// The last batch is filled with samples of the same bucket, which then appear twice in the
-    /// epoch.
-    Wrap,
-}
-
-/// How samples are treated that are outside the boundaries or cost more than the budget alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Oversize {
-    /// They are left out, counted and listed by [`Plan::skipped`]; one log message says how many.
-    Skip,
-    /// The call fails; the message says how many there are and names the first. The default.
-    #[default]
-    Error,
-    /// Each is a batch of its own. Only these batches may cost more than the budget.
-    Single,
-}
-
-/// How many shapes batches have: distinct pairs of count and padded length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ShapeRule {
-    /// Any number, or the [`PlanOptions::max_shapes`] that pad least.
-    #[default]
-    Any,
-    /// The fewest whose padding is at most the padding target, at most [`PlanOptions::max_shapes`]
-    /// or 1,024. [`Plan::shape_paddings`] has the numbers that were tried.
-    Auto,
-}
-
-constants! {
-    ShapeRule {
-        Any = SAB_SHAPES_ANY,
-        Auto = SAB_SHAPES_AUTO,
-    }
-    Tail {
-        Keep = SAB_TAIL_KEEP,
-        Drop = SAB_TAIL_DROP,
-        Wrap = SAB_TAIL_WRAP,
-    }
-    Oversize {
-        Skip = SAB_OVERSIZE_SKIP,
-        Error = SAB_OVERSIZE_ERROR,
-        Single = SAB_OVERSIZE_SINGLE,
-    }
 }
 
 options! {
@@ -160,27 +105,22 @@ impl<'f> PlanOptions<'f> {
         self.length_multiples([multiple])
     }
 
-    /// The length multiple of each column; 0 for one whose lengths stay as they are.
-    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.length_multiples = multiples.into();
-        self
-    }
-
-    /// An id for each sample: samples with different ids never share a batch, so each id has
-    /// buckets of its own.
-    ///
-    /// ```
-    /// use libsab::{Plan, PlanOptions, Sizes};
-    ///
-    /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
-    /// let languages = [0, 1, 0, 1];
-    /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(16.0).separate_by(languages))?;
-    /// assert_eq!(plan.buckets().iter().map(|bucket| bucket.id).collect::<Vec<_>>(), [0, 1]);
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn separate_by(mut self, ids: impl Into<Vec<i64>>) -> Self {
-        self.separate_by = ids.into();
-        self
+    array_setters! {
+        /// The length multiple of each column; 0 for one whose lengths stay as they are.
+        length_multiples: f64;
+        /// An id for each sample: samples with different ids never share a batch, so each id has
+        /// buckets of its own.
+        ///
+        /// ```
+        /// use libsab::{Plan, PlanOptions, Sizes};
+        ///
+        /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
+        /// let languages = [0, 1, 0, 1];
+        /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(16.0).separate_by(languages))?;
+        /// assert_eq!(plan.buckets().iter().map(|bucket| bucket.id).collect::<Vec<_>>(), [0, 1]);
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        separate_by: i64;
     }
 
     /// [`separate_by`](Self::separate_by) with a text for each sample. The id of a text is its place
@@ -225,10 +165,9 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
-    /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
-    pub fn batch_sizes(mut self, samples: impl Into<Vec<u64>>) -> Self {
-        self.batch_sizes = samples.into();
-        self
+    array_setters! {
+        /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
+        batch_sizes: u64;
     }
 
     /// How the boundaries between buckets are found; [`BucketRule::Auto`].
@@ -420,10 +359,6 @@ impl Plan {
     }
 
     /// The plan's file image.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         self.handle.write()
     }
@@ -431,18 +366,7 @@ impl Plan {
     /// Facts of the plan that no order changes.
     #[must_use]
     pub fn info(&self) -> PlanInfo {
-        let info = self.handle.info();
-        PlanInfo {
-            samples: info.samples,
-            skipped: info.skipped,
-            buckets: info.buckets,
-            batches: info.batches,
-            lower_bound: info.lower_bound,
-            fingerprint: info.fingerprint,
-            total: info.total,
-            columns: info.columns,
-            second_buckets: info.second_buckets,
-        }
+        PlanInfo::of(&self.handle.info())
     }
 
     /// Name of each column of the sizes that the plan was made from; `None` for one without a name.
@@ -559,7 +483,7 @@ impl Plan {
         count: u64,
         mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError>,
     ) -> Result<Verification, Error> {
-        self.handle.verify(&probe.handle, count, &mut run, None).map(Verification::from)
+        self.handle.verify(&probe.handle, count, &mut run, None)
     }
 
     /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop
@@ -576,7 +500,7 @@ impl Plan {
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verification, Error> {
         let progress = RefCell::new(progress);
-        self.handle.verify(&probe.handle, count, &mut run, Some(&progress)).map(Verification::from)
+        self.handle.verify(&probe.handle, count, &mut run, Some(&progress))
     }
 
     fn own(handle: PlanHandle) -> Self {
@@ -588,129 +512,4 @@ impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan").field("info", &self.info()).finish()
     }
-}
-
-/// Facts of a plan that no order changes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct PlanInfo {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Of them, left out by the oversize policy.
-    pub skipped: u64,
-    /// Buckets, empty ones included.
-    pub buckets: u64,
-    /// Batches an epoch on one rank.
-    pub batches: u64,
-    /// No plan of these samples under these budgets has fewer batches.
-    pub lower_bound: u64,
-    /// Equal only for equal plans: compare it between ranks and runs.
-    pub fingerprint: u64,
-    /// Sum of the sizes of the samples not skipped, over all columns.
-    pub total: f64,
-    /// Columns of the sizes.
-    pub columns: usize,
-    /// Buckets of epochs with odd numbers; 0: all epochs have the same.
-    pub second_buckets: u64,
-}
-
-/// One bucket of a plan. Lengths and `total` have one number for each column of the sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Bucket {
-    /// The caller's lower boundary, inclusive; without boundaries `shortest`.
-    pub lower: PerColumn<f64>,
-    /// The caller's upper boundary, exclusive; without boundaries `longest`.
-    pub upper: PerColumn<f64>,
-    /// Smallest size in it; 0 when it is empty.
-    pub shortest: PerColumn<f64>,
-    /// Largest size in it; 0 when it is empty.
-    pub longest: PerColumn<f64>,
-    /// `longest`, rounded up to the length multiple.
-    pub padded_length: PerColumn<f64>,
-    /// Sum of its sizes.
-    pub total: PerColumn<f64>,
-    /// Cost of its largest batch, by the first budget's cost.
-    pub cost: f64,
-    /// Samples in it.
-    pub samples: u64,
-    /// Samples in a full batch.
-    pub batch_size: u64,
-    /// Batches an epoch.
-    pub batches: u64,
-    /// Id of its samples, by [`PlanOptions::separate_by`]; else 0.
-    pub id: i64,
-}
-
-/// A shape of batches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Shape {
-    /// Samples.
-    pub count: u64,
-    /// What they are padded to, one a column.
-    pub padded_length: PerColumn<f64>,
-}
-
-/// Padding, costs and mixing of an epoch of a [`Sampler::bucket`](crate::Sampler::bucket), known before
-/// any training.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Report {
-    /// Samples in the sizes.
-    pub samples: u64,
-    /// Samples that the oversize policy left out.
-    pub skipped: u64,
-    /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
-    pub dropped: u64,
-    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or
-    /// [`LastStep::Wrap`](crate::LastStep::Wrap).
-    pub repeated: u64,
-    /// Batches over all ranks.
-    pub batches: u64,
-    /// Batches without a sample, which ranks get in a last step that cannot be split further. Not in
-    /// `batches` or `shapes`.
-    pub empty_batches: u64,
-    /// Steps of the optimizer.
-    pub steps: u64,
-    /// Samples of the step that has the fewest, over all ranks and micro-batches.
-    pub least_step_samples: u64,
-    /// Samples of the step that has the most.
-    pub most_step_samples: u64,
-    /// Standard deviation of the samples of a step.
-    pub step_samples_deviation: f64,
-    /// See [`PlanInfo::lower_bound`].
-    pub lower_bound: u64,
-    /// Distinct (count, padded lengths).
-    pub shapes: u64,
-    /// Sum of the sizes in the batches, over all columns.
-    pub total: f64,
-    /// Sum of their padded totals, over all columns.
-    pub padded_total: f64,
-    /// 1 - total / `padded_total`.
-    pub padding: f64,
-    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. The cost of
-    /// [`SamplerOptions::balance`], else of the first budget, or the padded total where a closure
-    /// priced the plan.
-    pub rank_imbalance: f64,
-    /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
-    pub meet_again: f64,
-    /// Mean over samples of how many others can be its batch mates in some epoch with the buckets of
-    /// this one.
-    pub partners: f64,
-    /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
-    /// and below the size of a sample with several columns is their sum.
-    pub length_correlation: f64,
-    /// Variance between batches of the mean size, over that of batches drawn at random; 1: random,
-    /// 0: all batches alike.
-    pub variance_ratio: f64,
-    /// [`BucketRule::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets
-    /// it, else the smallest that it could have met. 0 for a plan without a target.
-    pub nearest_target: f64,
-    /// The plan meets its padding target, or has none.
-    pub target_met: bool,
-    /// `total` of each column.
-    pub totals: PerColumn<f64>,
-    /// `padded_total` of each column.
-    pub padded_totals: PerColumn<f64>,
 }

@@ -6,7 +6,7 @@ use sab_sys as sys;
 use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
-use crate::options::{budget_setters, options, progress_setter, setters, Hook};
+use crate::options::{array_setters, budget_setters, options, progress_setter, setters, Hook};
 use crate::plan::PlanOptions;
 use crate::raw::{self, ProgressFn, SamplerHandle};
 use crate::sampler::{Sampler, SamplerOptions};
@@ -52,12 +52,6 @@ pub fn ranks_from_mesh(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u6
 options! {
 /// Steps of a [`Sampler::balanced`]. [`samples`](Self::samples) or [`budget`](Self::budget) must be
 /// given.
-///
-/// ```
-/// use libsab::{BalancedOptions, Cost};
-///
-/// let options = BalancedOptions::new().budget(8192.0).balance(Cost::quadratic());
-/// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
     length_multiples: Vec<f64>,
@@ -137,19 +131,14 @@ impl<'f> BalancedOptions<'f> {
         self
     }
 
-    /// Each sample is rounded up to a multiple, or with [`padded`](Self::padded) the longest of a
-    /// micro-batch. Costs and budgets are those of the rounded lengths. One number for all columns,
-    /// or one a column; 0 for none.
-    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.length_multiples = multiples.into();
-        self
-    }
-
-    /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up to a
-    /// multiple, within the budgets. Not with [`padded`](Self::padded).
-    pub fn row_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
-        self.row_multiples = multiples.into();
-        self
+    array_setters! {
+        /// Each sample is rounded up to a multiple, or with [`padded`](Self::padded) the longest of
+        /// a micro-batch. Costs and budgets are those of the rounded lengths. One number for all
+        /// columns, or one a column; 0 for none.
+        length_multiples: f64;
+        /// [`Batch::padded_length`](crate::Batch::padded_length) of a row is its total, rounded up
+        /// to a multiple, within the budgets. Not with [`padded`](Self::padded).
+        row_multiples: f64;
     }
 
     /// Leaves out samples over a budget alone, which are an error by default. They are counted and

@@ -57,6 +57,7 @@ mod plan;
 pub(crate) use plan::*;
 mod ranks;
 pub(crate) use ranks::*;
+pub(crate) mod results;
 mod sampler;
 pub(crate) use sampler::*;
 mod sizes;
@@ -274,6 +275,11 @@ fn elements<T>(values: &[T]) -> *const T {
     } else {
         values.as_ptr()
     }
+}
+
+/// As [`elements`], and their number.
+fn counted<T>(values: &[T]) -> (*const T, usize) {
+    (elements(values), values.len())
 }
 
 /// # Safety

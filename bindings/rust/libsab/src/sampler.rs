@@ -6,41 +6,17 @@ use std::ops::ControlFlow;
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef, Block, Step};
+pub use crate::choices::LastStep;
 use crate::cost::Cost;
 use crate::error::{BoxError, Error};
 use crate::mixture::{Mixture, SourceReport};
-use crate::options::{constants, options, setters};
+use crate::options::{options, setters};
 use crate::plan::{Plan, Shape};
 use crate::raw::{certain, SamplerHandle};
-
-/// How batches that do not fill the last step of all ranks are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LastStep {
-    /// They are split so that every rank gets a share: nothing lost, nothing twice.
-    #[default]
-    Split,
-    /// They are left out of this epoch.
-    Drop,
-    /// The step is filled with batches from the beginning of the epoch.
-    Wrap,
-}
-
-constants! {
-    LastStep {
-        Split = SAB_LAST_STEP_SPLIT,
-        Drop = SAB_LAST_STEP_DROP,
-        Wrap = SAB_LAST_STEP_WRAP,
-    }
-}
 
 options! {
 /// Order, epoch and ranks of a sampler. By default seed 0, epoch 0, one rank, one micro-batch, the
 /// last step split.
-///
-/// ```
-/// let options = libsab::SamplerOptions::new().seed(7).rank(3).world_size(8);
-/// ```
 pub struct SamplerOptions<'f>: sab_sampler_options {
     balance: Option<Cost<'f>>,
 }
@@ -173,10 +149,6 @@ impl Sampler<'static> {
     /// assert_eq!(indices, [1, 2, 0]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Sampler::bucket`].
     pub fn sequential(plan: &Plan, options: &SamplerOptions<'_>) -> Result<Self, Error> {
         SamplerHandle::of_plan(sys::sab_sequential_sampler_new, &plan.handle, options)
             .map(Self::over)
@@ -241,10 +213,6 @@ impl<'a> Sampler<'a> {
 
     /// As [`next_batch`](Self::next_batch), with the arrays borrowed from the sampler: nothing is
     /// copied.
-    ///
-    /// # Errors
-    ///
-    /// As [`next_batch`](Self::next_batch).
     pub fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
         self.handle.next()
     }

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 
+#[cfg(any(feature = "arrow", feature = "files"))]
+pub use crate::choices::TextUnit;
 use crate::columns::PerColumn;
 use crate::error::{BoxError, Detail, Error};
 use crate::raw::{path_text, SizesHandle};
@@ -37,32 +39,6 @@ macro_rules! elements {
 elements!(i8 => SAB_INT8, i16 => SAB_INT16, i32 => SAB_INT32, i64 => SAB_INT64,
           u8 => SAB_UINT8, u16 => SAB_UINT16, u32 => SAB_UINT32, u64 => SAB_UINT64,
           f32 => SAB_FLOAT32, f64 => SAB_FLOAT64);
-
-/// What the size of a text is.
-#[cfg(any(feature = "arrow", feature = "files"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TextUnit {
-    /// Its bytes in UTF-8. The default. Texts that are all numbers are refused.
-    #[default]
-    Bytes,
-    /// Its words: runs of bytes that are not white space of ASCII.
-    Words,
-    /// The number that it is, such as "3.25".
-    Value,
-    /// Its bytes in UTF-8, also if all texts are numbers.
-    AllBytes,
-}
-
-#[cfg(any(feature = "arrow", feature = "files"))]
-crate::options::constants! {
-    TextUnit {
-        Bytes = SAB_TEXT_BYTES,
-        Words = SAB_TEXT_WORDS,
-        Value = SAB_TEXT_VALUE,
-        AllBytes = SAB_TEXT_ALL_BYTES,
-    }
-}
 
 /// The sizes of a data set, for as long as the memory under them is borrowed.
 ///
@@ -287,10 +263,6 @@ impl Sizes<'static> {
     /// assert_eq!(sampler.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Sizes::borrowed`].
     pub fn from_vec<T: Element>(data: Vec<T>) -> Result<Self, Error> {
         Ok(Sizes { handle: SizesHandle::own(data)? })
     }

@@ -1,62 +1,16 @@
 use std::fmt;
 
 use crate::batch::Layout;
+pub use crate::choices::{LossWeighting, MicroBatchOrder};
 use crate::cost::{Budget, Cost};
 use crate::error::Error;
-use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
+use crate::options::{budget_setters, options, progress_setter, setters, Hook};
 use crate::raw::{ProgressFn, StepPlanHandle};
 use crate::sizes::Sizes;
-
-/// The order of the micro-batches of a rank, by cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MicroBatchOrder {
-    /// Cheapest first.
-    Ascending,
-    /// Costliest first: a step that runs out of memory does so at its beginning.
-    #[default]
-    Descending,
-    /// Costliest in the middle, cheap ones at both ends, where a pipeline fills and drains.
-    Bell,
-}
-
-constants! {
-    MicroBatchOrder {
-        Ascending = SAB_MICRO_BATCHES_ASCENDING,
-        Descending = SAB_MICRO_BATCHES_DESCENDING,
-        Bell = SAB_MICRO_BATCHES_BELL,
-    }
-}
-
-/// What counts equally in the loss of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossWeighting {
-    /// Each sample.
-    Sample,
-    /// Each token.
-    Token,
-    /// Each group, and in it each sample.
-    Group,
-}
-
-constants! {
-    LossWeighting {
-        Sample = SAB_LOSS_BY_SAMPLE,
-        Token = SAB_LOSS_BY_TOKEN,
-        Group = SAB_LOSS_BY_GROUP,
-    }
-}
 
 options! {
 /// How a [`StepPlan`] divides samples. [`budget`](Self::budget) or
 /// [`micro_batches`](Self::micro_batches) must be given.
-///
-/// ```
-/// use libsab::{Cost, StepPlanOptions};
-///
-/// let options = StepPlanOptions::new().world_size(64).budget(16_384.0).balance(Cost::quadratic());
-/// ```
 pub struct StepPlanOptions<'f>: sab_step_plan_options {
     groups: Option<Vec<i64>>,
     prefix: Option<Vec<i64>>,

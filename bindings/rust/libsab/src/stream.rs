@@ -85,9 +85,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::choices::{Framing, MixUntil, OnError};
 use crate::cost::Budget;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, setters, KeptHook};
+use crate::options::{options, setters, KeptHook};
 use crate::raw::{certain, KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
 use crate::sizes::Element;
 
@@ -399,65 +400,9 @@ impl ListOptions {
     }
 }
 
-/// Separation of the records of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Framing {
-    /// Lines, without their ends (`\n` or `\r\n`).
-    #[default]
-    Lines,
-    /// Each after its length: 4 bytes, little-endian.
-    Length,
-}
-
-/// Behaviour when a file cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OnError {
-    /// [`Stream::next`] fails, and tries again when it is called again.
-    #[default]
-    Stop,
-    /// The log says which file and where, the rest of it is left out, and [`Stream::skipped`]
-    /// counts it.
-    Skip,
-}
-
-/// When a mix ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MixUntil {
-    /// When the source whose turn it is has ended.
-    #[default]
-    First,
-    /// When all sources with a proportion have ended. After the end of one the others go on by
-    /// their proportions, and the windows begin again.
-    All,
-}
-
-constants! {
-    MixUntil {
-        First = SAB_MIX_UNTIL_FIRST,
-        All = SAB_MIX_UNTIL_ALL,
-    }
-    Framing {
-        Lines = SAB_FRAMING_LINES,
-        Length = SAB_FRAMING_LENGTH,
-    }
-    OnError {
-        Stop = SAB_ON_ERROR_STOP,
-        Skip = SAB_ON_ERROR_SKIP,
-    }
-}
-
 options! {
 /// Records and errors of files. By default lines of at most 64 MiB; a file that cannot be read is
 /// an error.
-///
-/// ```
-/// use libsab::stream::{FilesOptions, Framing, OnError};
-///
-/// let options = FilesOptions::new().framing(Framing::Length).on_error(OnError::Skip);
-/// ```
 #[derive(Copy)]
 pub struct FilesOptions: sab_files_stream_options {}
 }
@@ -732,28 +677,12 @@ impl ReadaheadOptions {
 pub trait Source: Send {
     /// The next record; `None` at the end, and from then on. After an error it goes on where it
     /// failed.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own, as of all functions here.
     fn next(&mut self) -> Result<Option<Made>, BoxError>;
     /// Goes back to the first record.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn rewind(&mut self) -> Result<(), BoxError>;
     /// The position, as bytes.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn state(&self) -> Result<Vec<u8>, BoxError>;
     /// Goes on where a state was saved.
-    ///
-    /// # Errors
-    ///
-    /// The caller's own.
     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError>;
 }
 
@@ -836,10 +765,6 @@ impl Stream {
     /// assert_eq!(stream.next().unwrap()?.number::<u16>()?, 5);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::list`].
     pub fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::array(items, options)? })
     }
@@ -859,10 +784,6 @@ impl Stream {
     /// assert_eq!(stream.next().unwrap()?.bytes()?, b"1");
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn from_fn<M, I>(mut begin: impl FnMut() -> I + Send + 'static) -> Result<Self, Error>
     where
         M: Into<Made> + 'static,
@@ -874,10 +795,6 @@ impl Stream {
 
     /// As [`Stream::from_fn`], of iterators that may fail: the error comes back, and the next call
     /// goes on with what the iterator gives then.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn try_from_fn<M, E, I>(
         mut begin: impl FnMut() -> I + Send + 'static,
     ) -> Result<Self, Error>
@@ -892,10 +809,6 @@ impl Stream {
     }
 
     /// The caller's own source, which can save its position.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::closures(source, true)? })
     }
@@ -910,10 +823,6 @@ impl Stream {
     /// assert_eq!(record.size(), 0.6229016948897019);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn random(seed: u64) -> Result<Self, Error> {
         Ok(Stream { handle: StreamHandle::random(seed)? })
     }
@@ -1035,10 +944,6 @@ impl Stream {
     }
 
     /// The records of lists, one by one; a record that is no list is passed on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
     pub fn flatten(self) -> Result<Self, Error> {
         Ok(Stream { handle: self.handle.flatten()? })
     }
@@ -1060,10 +965,6 @@ impl Stream {
     /// assert_eq!(sums.next().unwrap()?.number::<u64>()?, 12);
     /// # Ok::<(), libsab::Error>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::map`].
     pub fn recurrent(
         self,
         initial: impl AsRef<[u8]>,
@@ -1073,10 +974,6 @@ impl Stream {
     }
 
     /// As [`Stream::recurrent`], with steps that may fail.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::try_map`].
     pub fn try_recurrent(
         self,
         initial: impl AsRef<[u8]>,
@@ -1087,10 +984,6 @@ impl Stream {
 
     /// Each record turned into another at random, such as a sample of it or noise added. The random
     /// generator is part of the saved state.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::map`].
     pub fn random_map(
         self,
         seed: u64,
@@ -1100,10 +993,6 @@ impl Stream {
     }
 
     /// As [`Stream::random_map`], with a closure that may fail.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::try_map`].
     pub fn try_random_map(
         self,
         seed: u64,

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use common::Scratch;
 use libsab::{
-    create_buckets, BionemoOptions, BucketRule, Budget, Cost, Error, LastStep, Oversize, Plan,
-    PlanOptions, Sampler, SamplerOptions, Sizes, SizesFileOptions,
+    create_buckets, BionemoOptions, BucketRule, Budget, Cost, Error, Oversize, Plan, PlanOptions,
+    Sampler, SamplerOptions, Sizes, SizesFileOptions,
 };
 
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
@@ -68,28 +68,6 @@ fn sizes_strided_reads_a_column_with_a_ragged_end() {
 }
 
 #[test]
-fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
-    for (bad, word) in [
-        (f64::NAN, "nan"),
-        (f64::INFINITY, "inf"),
-        (-1.0, "-1"),
-        (9_007_199_254_740_994.0, "9007199254740994"),
-    ] {
-        let data = [1.0, bad];
-        let sizes = Sizes::borrowed(&data).unwrap();
-        assert_refused!(Plan::new(&sizes, &PlanOptions::new().budget(10.0)), Argument, "1", word);
-        assert_refused!(sizes.get(1), Argument, word);
-        assert_refused!(sizes.values(), Argument, word);
-        assert_refused!(
-            Sampler::ordered(None, &sizes, 10.0, &SamplerOptions::new()),
-            Argument,
-            word
-        );
-    }
-    assert_refused!(Sizes::borrowed(&[1u8]).unwrap().get(1), Argument, "1");
-}
-
-#[test]
 fn npy_files_are_read_or_refused() {
     fn open(path: impl AsRef<Path>) -> Result<Sizes<'static>, Error> {
         Sizes::open(path, &SizesFileOptions::new())
@@ -102,12 +80,6 @@ fn npy_files_are_read_or_refused() {
     assert_eq!((sizes.len(), sizes.get(0).unwrap(), sizes.get(1).unwrap()), (2, 7.0, 300.0));
     drop(sizes);
 
-    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", &data))
-        .unwrap();
-    assert_refused!(open(&file.0), Format);
-    fs::write(&file.0, npy("{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", &data))
-        .unwrap();
-    assert_refused!(open(&file.0), Format);
     fs::write(&file.0, "not numpy").unwrap();
     assert_refused!(open(&file.0), Format);
     assert_refused!(open("/nowhere/at.npy"), Io, "/nowhere/at.npy");
@@ -119,71 +91,33 @@ fn create_buckets_gives_documented_edges_or_refuses() {
     let lengths = [1i64, 2, 2, 3, 3, 3, 4, 4, 4, 4];
     let found = create_buckets(&Sizes::borrowed(&lengths).unwrap(), 5, 10).unwrap();
     assert_eq!((found.boundaries, found.bucket_sizes), (vec![1, 5], vec![10]));
-    assert_refused!(
-        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 0, 1),
-        Argument,
-        "max_width"
-    );
-    assert_refused!(
-        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 1, 0),
-        Argument,
-        "min_bucket_count"
-    );
-    assert_refused!(create_buckets(&Sizes::borrowed(&[1.5f32]).unwrap(), 1, 1), Argument);
-    assert_refused!(create_buckets(&Sizes::borrowed::<i64>(&[]).unwrap(), 1, 1), Argument);
+    let sizes = Sizes::borrowed(&lengths).unwrap();
+    assert_refused!(create_buckets(&sizes, 0, 1), Argument, "max_width");
+    assert_refused!(create_buckets(&sizes, 1, 0), Argument, "min_bucket_count");
 }
 
 #[test]
-fn plan_options_that_break_a_rule_are_refused() {
-    let data = [3u8, 1, 4, 1, 5];
-    let sizes = Sizes::borrowed(&data).unwrap();
+fn options_that_break_a_rule_have_the_names_of_rust() {
+    let sizes = Sizes::borrowed(&[3u8, 1, 4, 1, 5]).unwrap();
+    let plan = |options: PlanOptions<'_>| Plan::new(&sizes, &options);
     let new = || PlanOptions::new().budget(12.0);
-    assert_refused!(Plan::new(&sizes, &PlanOptions::new()), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, &new().budget(-1.0)), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, &new().budget(f64::NAN)), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, &new().padding_target(1.0)), Argument, "padding_target");
-    assert_refused!(
-        Plan::new(&sizes, &new().bucket_rule(BucketRule::Optimal(0))),
-        Argument,
-        "bucket_count"
-    );
-    assert_refused!(
-        Plan::new(&sizes, &new().bucket_rule(BucketRule::Boundaries(vec![1.0]))),
-        Argument,
-        "boundar"
-    );
-    assert_refused!(
-        Plan::new(&sizes, &new().bucket_rule(BucketRule::Boundaries(vec![1.0, 9.0, 1.0]))),
-        Argument,
-        "boundaries"
-    );
-    assert_refused!(
-        Plan::new(&sizes, &new().budget(Budget::new(9.0).cost(Cost::terms([])))),
-        Argument,
-        "count = 0"
-    );
-    assert_refused!(
-        Plan::new(
-            &sizes,
-            &new().budget(Budget::new(9.0).cost(Cost::polynomial(&[1.0, 0.0, -1.0])))
-        ),
-        Argument,
-        "terms[2].coefficient = -1"
-    );
-    assert_refused!(Plan::new(&sizes, &PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
-    assert_refused!(
-        Plan::new(&sizes, &PlanOptions::new().batch_sizes([1, 2])),
-        Argument,
-        "batch_size"
-    );
-    let rule = new().bucket_rule(BucketRule::Optimal(2)).padding_target(0.1);
-    assert_refused!(Plan::new(&sizes, &rule), Argument, "padding_target");
-    assert_refused!(Plan::new(&sizes, &new().length_multiple(-8.0)), Argument, "length_multiple");
-    assert_refused!(Plan::new(&sizes, &new().budget(4.0)), Argument, "4");
-    let nan = Budget::new(9.0).cost(Cost::from_fn(|_, _| f64::NAN));
-    assert_refused!(Plan::new(&sizes, &new().budget(nan)), Argument, "cost(1, 1) = nan");
-    assert_refused!(Plan::new(&sizes, &new().budgets(vec![Budget::new(9.0); 9])), Argument, "9");
-    assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), &new()), Argument);
+    let cost = |cost| new().budget(Budget::new(9.0).cost(cost));
+    let boundaries = BucketRule::Boundaries(vec![1.0, 9.0, 1.0]);
+    assert_refused!(plan(new().bucket_rule(BucketRule::Optimal(0))), Argument, "bucket_count");
+    assert_refused!(plan(new().bucket_rule(boundaries)), Argument, "boundaries");
+    assert_refused!(plan(cost(Cost::terms([]))), Argument, "count = 0");
+    let negative = Cost::polynomial(&[1.0, 0.0, -1.0]);
+    assert_refused!(plan(cost(negative)), Argument, "terms[2].coefficient = -1");
+    let nan = Cost::from_fn(|_, _| f64::NAN);
+    assert_refused!(plan(cost(nan)), Argument, "cost(1, 1) = nan");
+    assert_refused!(plan(new().length_multiple(-8.0)), Argument, "length_multiple");
+    assert_refused!(plan(PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
+    let order = SamplerOptions::new().costliest_first(1);
+    assert_refused!(Sampler::ordered(None, &sizes, 5.0, &order), Argument, "costliest_first = 1");
+    let options = SamplerOptions::new();
+    assert_refused!(Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
+    let empty = Sampler::ordered(Some(&[]), &sizes, 5.0, &options).unwrap().iter_mut().count();
+    assert_eq!(empty, 0, "no indices are not all indices");
 }
 
 #[test]
@@ -212,80 +146,10 @@ fn plan_files_are_opened_or_refused() {
         (plan.info(), plan.to_bytes().unwrap())
     );
 
-    let bytes = plan.to_bytes().unwrap();
-    for length in [0, 1, 8, bytes.len() / 2, bytes.len() - 1] {
-        assert_refused!(Plan::from_bytes(&bytes[..length]), Format);
-    }
-    for position in 0..bytes.len() {
-        let mut damaged = bytes.clone();
-        damaged[position] ^= 1;
-        assert_refused!(Plan::from_bytes(&damaged), Format);
-    }
-    let truncated = Scratch::new("truncated");
-    fs::write(&truncated.0, &bytes[..bytes.len() - 1]).unwrap();
-    assert_refused!(Plan::open(&truncated.0), Format);
+    assert_refused!(Plan::from_bytes(b"short"), Format);
     assert_refused!(Plan::open("/nowhere/plan"), Io, "/nowhere/plan");
     assert_refused!(plan.save("/nowhere/plan"), Io, "/nowhere/plan");
     assert_refused!(plan.save("a\0b"), Argument, "NUL");
-}
-
-#[test]
-fn sampler_options_that_break_a_rule_are_refused() {
-    let plan = small_plan();
-    let wrong = [
-        SamplerOptions::new().rank(1),
-        SamplerOptions::new().rank(1).world_size(0),
-        SamplerOptions::new().world_size(1 << 32),
-    ];
-    for options in &wrong {
-        assert_refused!(Sampler::bucket(&plan, options), Argument);
-        assert_refused!(Sampler::sequential(&plan, options), Argument);
-        assert_refused!(plan.report(options), Argument);
-    }
-    let sizes = Sizes::copied(&[1u8, 2]).unwrap();
-    for unused in [SamplerOptions::new().seed(1), SamplerOptions::new().costliest_first(1)] {
-        assert_refused!(Sampler::sequential(&plan, &unused), Argument, "= 1");
-        assert_refused!(Sampler::ordered(None, &sizes, 5.0, &unused), Argument, "= 1");
-    }
-    let options = SamplerOptions::new();
-    assert_refused!(Sampler::ordered(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
-    assert_refused!(Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
-    assert_refused!(Sampler::ordered(None, &sizes, -5.0, &options), Argument, "budget");
-    assert_refused!(Sampler::ordered(None, &sizes, f64::INFINITY, &options), Argument, "budget");
-    assert_refused!(
-        Sampler::bionemo_size_aware_stream(f64::NAN, |_, _| Ok(None)),
-        Argument,
-        "budget"
-    );
-    assert_refused!(Sampler::bionemo(&plan, &BionemoOptions::new()), Argument);
-}
-
-#[test]
-fn no_indices_are_no_batches() {
-    let sizes = Sizes::copied(&[1u8, 2]).unwrap();
-    assert_eq!(
-        Sampler::ordered(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
-            .unwrap()
-            .iter_mut()
-            .count(),
-        0
-    );
-    assert_eq!(
-        Sampler::ordered(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().iter_mut().count(),
-        1
-    );
-}
-
-#[test]
-fn positions_out_of_range_are_refused_and_change_nothing() {
-    let mut sampler = Sampler::bucket(&small_plan(), &SamplerOptions::new()).unwrap();
-    let count = sampler.batch_count().unwrap();
-    sampler.next_batch().unwrap().unwrap();
-    assert_refused!(sampler.at(count), Argument, "position");
-    assert_refused!(sampler.seek(count + 1), Argument, "position");
-    assert_eq!(sampler.tell(), (0, 1));
-    sampler.seek(count).unwrap();
-    assert!(sampler.next_batch().is_none());
 }
 
 #[test]
@@ -295,24 +159,10 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
     sampler.next_batch().unwrap().unwrap();
     let state = sampler.state().unwrap();
     assert_refused!(sampler.restore(&[]), Format);
-    assert_refused!(sampler.restore(&state[..111]), Format);
-    for position in 0..state.len() {
-        let mut damaged = state.clone();
-        damaged[position] ^= 1;
-        assert_refused!(sampler.restore(&damaged), Format);
-    }
     assert_eq!(sampler.tell(), (0, 1));
 
     let mut other_seed = Sampler::bucket(&plan, &SamplerOptions::new().seed(2)).unwrap();
     assert_refused!(other_seed.restore(&state), Mismatch, "1", "2");
-    let mut other_order = Sampler::sequential(&plan, &SamplerOptions::new()).unwrap();
-    assert_refused!(other_order.restore(&state), Mismatch);
-    let other_plan =
-        Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), &PlanOptions::new().budget(9.0)).unwrap();
-    assert_refused!(
-        Sampler::bucket(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
-        Mismatch
-    );
 }
 
 #[test]
@@ -328,24 +178,6 @@ fn torch_generator_is_read_and_set_or_refused() {
     assert!(first.iter_mut().map(Result::unwrap).eq(second.iter_mut().map(Result::unwrap)));
     words[624] = 625;
     assert_refused!(second.set_generator(&words), Argument, "625");
-}
-
-#[test]
-fn default_options_are_those_of_the_library() {
-    // With NULL the library fills in its own; the state carries what the order depends on.
-    let plan = small_plan();
-    let explicit = SamplerOptions::new()
-        .seed(0)
-        .epoch(0)
-        .rank(0)
-        .world_size(1)
-        .last_step(LastStep::Split)
-        .costliest_first(0)
-        .micro_batches(1);
-    let with = |options: &SamplerOptions| {
-        Sampler::bucket(&plan, options).unwrap().iter_mut().map(Result::unwrap).collect::<Vec<_>>()
-    };
-    assert_eq!(with(&SamplerOptions::new()), with(&explicit));
 }
 
 #[test]

@@ -61,12 +61,9 @@ fn schedules_proportions_and_temperatures_set_the_repeats() {
     assert_eq!(repeats(&scheduled, 5), [0.5; 3]);
     let shared = repeats(&MixtureOptions::new().proportions([1.0, 2.0, 1.0]), 0);
     assert!((shared[1] - 841.0 / 2.0 / 500.0).abs() < 1e-12);
-    let even = MixtureOptions::new().temperature(1e9).unit(MixtureUnit::Size);
-    let amounts: Vec<f64> = [sizes_of(300, 40), sizes_of(500, 60)]
-        .map(|each| each.values().unwrap().iter().sum())
-        .into();
-    let repeats = repeats(&even, 0);
-    assert!((repeats[0] * amounts[0] / (repeats[1] * amounts[1]) - 1.0).abs() < 1e-6);
+    let of_samples = MixtureOptions::new().temperature(1e9);
+    let of_sizes = MixtureOptions::new().temperature(1e9).unit(MixtureUnit::Size);
+    assert_ne!(repeats(&of_samples, 0), repeats(&of_sizes, 0));
     let seeds = [0, 1].map(|seed| {
         let options = MixtureOptions::new().repeats([0.5; 3]).seed(seed);
         mixture_with(&options).unwrap().counts(0).unwrap()
@@ -107,28 +104,14 @@ fn bad_mixtures_are_refused() {
     let new = MixtureOptions::new;
     assert_refused!(of(new().repeats([1.0, -1.0, 1.0])), Argument, "repeats[1] = -1");
     assert_refused!(of(new().repeats([0.0; 3])), Argument, "are all 0");
-    for bad in [f64::NAN, f64::INFINITY] {
-        assert_refused!(of(new().repeats([bad; 3])), Argument, "repeats[0]");
-        assert_refused!(of(new().proportions([bad; 3])), Argument, "proportions[0]");
-        assert_refused!(of(new().temperature(bad)), Argument, "temperature");
-    }
     assert_refused!(of(new().repeats([1.0; 2])), Argument, "must be the number of sources, 3");
     assert_refused!(of(new().schedule(1, [1.0; 2])), Argument, "schedule[0] = [1.0, 1.0]");
     assert_refused!(of(new().schedule(0, [1.0; 3])), Argument, "schedule_epochs[0] = 0");
     assert_refused!(of(new().repeats([1.0; 3]).temperature(2.0)), Argument, "only one of");
     let sizes = sizes_of(3, 3);
-    let empty = Sizes::from_vec(Vec::<u8>::new()).unwrap();
-    let twice = [("a", &sizes), ("a", &sizes)];
-    assert_refused!(Mixture::new(&twice, &new()), Argument, "is the name of source 0, too");
-    assert_refused!(Mixture::new(&[("a", &empty)], &new()), Argument, "sources[0]: has no sample");
     assert_refused!(Mixture::new(&[("a\0", &sizes)], &new()), Argument, "NUL");
     assert_refused!(Mixture::new(&[], &new()), Argument, "count = 0");
-    assert_refused!(Mixture::flat(&sizes, &[0, -1, 0], &new()), Argument, "ids[1] = -1");
     assert_refused!(Mixture::flat(&sizes, &[0, 1], &new()), Argument, "ids.len() = 2");
-    let mixture = mixture();
-    assert_refused!(Sizes::join(&[&mixture]), Argument, "is a mixture");
-    let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();
-    assert_refused!(plan.to_bytes(), Unsupported, "the plan is of a mixture");
 }
 
 #[test]
@@ -141,19 +124,5 @@ fn a_shard_may_lack_sources() {
     assert_eq!(samples, [(3, 0), (8, 3)]);
     let plan = PlanOptions::new().budget(10.0);
     assert_refused!(Plan::new(&mixture, &plan), Argument, "a mixture of one shard");
-    assert_refused!(mixture.counts(0), Argument, "a mixture of one shard");
-    // The other shard has a source without samples here, too.
-    let flat = Mixture::flat(&none, &[], &options).unwrap();
-    assert_eq!(flat.source_count(), 2);
-    let alone = |mine: &[u8], all: &mut [u8]| {
-        all.copy_from_slice(mine);
-        Ok(())
-    };
-    let whole = Mixture::flat(&shard, &[3, 8, 8], &options).unwrap();
-    let mut sampler = Sampler::sharded(&whole, &plan, &SamplerOptions::new(), alone).unwrap();
-    let reports = sampler.report_sources(&whole).unwrap();
-    assert_eq!(reports.iter().map(|each| each.samples).collect::<Vec<_>>(), [2, 1]);
-    let other = Mixture::flat(&shard, &[8, 8, 8], &options).unwrap();
-    let refused = Sampler::sharded(&other, &plan, &SamplerOptions::new(), alone);
-    assert_refused!(refused, Argument, "source 3 has no sample on any rank");
+    assert_eq!(Mixture::flat(&none, &[], &options).unwrap().source_count(), 2);
 }

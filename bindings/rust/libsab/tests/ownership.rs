@@ -11,7 +11,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use libsab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
@@ -103,49 +103,6 @@ fn a_threaded_map_that_drops_its_own_stream_goes_on_with_what_it_owns() {
     let mut stream = numbers(50_000).map_parallel(2, map).unwrap();
     stream.next().unwrap().unwrap();
     *slot.lock().unwrap() = Some(stream);
-    assert!(was_whole.recv_timeout(PATIENCE).unwrap());
-    dropped.recv_timeout(PATIENCE).unwrap();
-}
-
-/// The natural form: a closure holds the loader for a moment, in which its owner lets go of it.
-#[test]
-fn a_closure_may_hold_the_last_reference_to_its_own_stream() {
-    struct Loader {
-        stream: Mutex<Stream>,
-        factor: u64,
-    }
-    let (captured, dropped) = Captured::new();
-    let captured = Mutex::new(captured);
-    let (holds, is_held) = channel();
-    let (let_go, is_let_go) = channel::<()>();
-    let (seen, was_whole) = channel();
-    let once = Mutex::new(Some((holds, is_let_go, seen)));
-    let back: Arc<OnceLock<Weak<Loader>>> = Arc::default();
-    let weak = back.clone();
-    let stream = numbers(5000)
-        .map(move |_| {
-            let Some(loader) = weak.get().and_then(Weak::upgrade) else { return Made::same() };
-            if let Some((holds, is_let_go, seen)) = once.lock().unwrap().take() {
-                holds.send(()).unwrap();
-                is_let_go.recv_timeout(PATIENCE).unwrap();
-                assert_eq!(loader.factor, 3);
-                drop(loader);
-                seen.send(captured.lock().unwrap().is_whole()).unwrap();
-            }
-            Made::same()
-        })
-        .unwrap()
-        .prefetch(64)
-        .unwrap();
-    let loader = Arc::new(Loader { stream: Mutex::new(stream), factor: 3 });
-    loader.stream.lock().unwrap().next().unwrap().unwrap();
-    back.set(Arc::downgrade(&loader)).unwrap();
-    // Records that are there already are taken until the thread maps more.
-    while is_held.recv_timeout(Duration::from_millis(50)).is_err() {
-        loader.stream.lock().unwrap().next().unwrap().unwrap();
-    }
-    drop(loader);
-    let_go.send(()).unwrap();
     assert!(was_whole.recv_timeout(PATIENCE).unwrap());
     dropped.recv_timeout(PATIENCE).unwrap();
 }
@@ -473,25 +430,6 @@ fn an_npy_file_that_was_opened_may_change() {
 }
 
 #[test]
-fn a_plan_file_that_was_opened_may_change() {
-    let file = Scratch::new("open.plan");
-    let plan =
-        Plan::new(&Sizes::borrowed(&lengths(20_000)).unwrap(), &PlanOptions::new().budget(4096.0))
-            .unwrap();
-    plan.save(&file.0).unwrap();
-    let opened = Plan::open(&file.0).unwrap();
-    file.truncate();
-    let walk = |plan: &Plan| -> Vec<Vec<i64>> {
-        Sampler::bucket(plan, &SamplerOptions::new())
-            .unwrap()
-            .iter_mut()
-            .map(|batch| batch.unwrap().indices)
-            .collect()
-    };
-    assert_eq!(walk(&opened), walk(&plan));
-}
-
-#[test]
 #[allow(unsafe_code)]
 fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     let file = Scratch::new("mapped.plan");
@@ -517,16 +455,6 @@ fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
         "{error:?}"
     );
     assert!(matches!(mapped.report(&SamplerOptions::new()), Err(Error::Format(_))));
-}
-
-#[test]
-#[allow(unsafe_code)]
-fn sizes_of_a_mapped_file_are_those_of_the_file() {
-    let file = Scratch::new("mapped.npy");
-    fs::write(&file.0, npy(&lengths(300))).unwrap();
-    // SAFETY: nobody else knows the file.
-    let sizes = unsafe { Sizes::map(&file.0, &SizesFileOptions::new()) }.unwrap();
-    assert_eq!((sizes.len(), sizes.get(299).unwrap()), (300, f64::from(lengths(300)[299])));
 }
 
 /// A sampler goes on reading sizes that own their memory, whatever is dropped first.

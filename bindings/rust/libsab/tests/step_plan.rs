@@ -171,11 +171,8 @@ fn bad_input_is_refused() {
     let sizes = Sizes::copied(&[9u32, 4]).unwrap();
     let options = StepPlanOptions::new;
     let plan = |options: StepPlanOptions<'_>| StepPlan::new(&sizes, &options);
-    assert_refused!(plan(options()), Argument, "micro_batches = 0");
     assert_refused!(plan(options().budget(8.0)), Argument, "sizes[0] = 9: must fit");
-    assert_refused!(plan(options().budget(0.0)), Argument, "budget = 0");
     assert_refused!(plan(options().budget(9.0).groups([1])), Argument, "groups.len() = 1");
-    assert_refused!(plan(options().budget(9.0).micro_batches(1)), Argument, "must be at least 2");
     assert_refused!(plan(options().budget(9.0).prefix([1])), Argument, "prefix.len() = 1");
     assert_refused!(plan(options().budget(9.0).prefix([1, 1])), Argument, "groups must be given");
     let negative = Cost::from_fn(|_, _| -1.0);

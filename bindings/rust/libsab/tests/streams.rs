@@ -28,12 +28,8 @@ assert_impl_all!(ReadaheadOptions: Send, Sync);
 assert_impl_all!(PackedOptions: Send, Sync);
 
 /// The numbers from 0 on, as text.
-fn numbers_of(count: usize, options: &ListOptions) -> Stream {
-    Stream::list((0..count).map(|number| number.to_string()), options).unwrap()
-}
-
 fn numbers(count: usize) -> Stream {
-    numbers_of(count, &ListOptions::new())
+    Stream::list((0..count).map(|number| number.to_string()), &ListOptions::new()).unwrap()
 }
 
 /// As [`numbers`]; some are made longer.
@@ -159,10 +155,6 @@ fn several_sizes_are_refused_or_fail() {
 
 // ---- orders -------------------------------------------------------------------------------------
 
-fn windows_of_twelve() -> ReadaheadOptions {
-    ReadaheadOptions::new().read_ahead(12).seed(9)
-}
-
 #[test]
 fn stages_give_what_they_say() {
     assert_eq!(gives(numbers(7).batch(3).unwrap(), 100), [0, 1, 2, -1, 3, 4, 5, -1, 6, -1]);
@@ -193,37 +185,21 @@ fn stages_give_what_they_say() {
     assert_eq!((record.number::<f32>().unwrap(), record.size()), (5.5, 4.0));
     assert!(refusal(record.number::<f64>()).contains("record.len() = 4: must be 8 bytes"));
 
-    let sized = (0..8).map(|i| Made::bytes("").sized([0.0, 1.0, 1.5, 0.0, 1.9, 1.0, 0.0, 0.0][i]));
+    let sized = [0.0, 1.0, 1.5, 0.0, 1.9].map(|size| Made::bytes("").sized(size));
     let control = Stream::list(sized, &ListOptions::new()).unwrap();
     assert_eq!(gives(control.multiplex([numbers(9), numbers(3)]).unwrap(), 100), [0, 0, 1, 1, 2]);
 }
 
 #[test]
-fn mixes_have_exact_counts_and_go_on_from_a_state() {
-    let endless = ListOptions::new().infinite(true);
-    let options = MixOptions::new().proportions([0.6, 0.3, 0.1]).window(10);
-    let mixed = |options: &MixOptions| {
-        let sources = ["0", "1", "2"].map(|text| Stream::list([text], &endless).unwrap());
-        Stream::mix(sources, options).unwrap()
-    };
-    let order = gives(mixed(&options), 20);
-    assert_eq!(order, [0, 1, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 0, 0, 1, 0, 2, 0, 0, 1]);
-    let mut stream = mixed(&options);
-    for _ in 0..6 {
-        stream.next().unwrap().unwrap();
-    }
-    let state = stream.state().unwrap();
-    let mut other = mixed(&options);
-    other.restore(&state).unwrap();
-    assert_eq!(read_out(&mut other, 14), order[6..]);
-    let error = mixed(&options.clone().window(11)).restore(&state).unwrap_err();
-    assert!(error.to_string().contains("its streams or their options differ"), "{error}");
-
+fn mixes_take_proportions_windows_and_ends() {
     let twice = MixOptions::new().proportions([2.0, 1.0]);
-    let sources = || [numbers(3), numbers(2)];
-    assert_eq!(gives(Stream::mix(sources(), &twice).unwrap(), 100), [0, 0, 1, 2, 1]);
-    let all = twice.until(MixUntil::All);
-    assert_eq!(gives(Stream::mix([numbers(1), numbers(3)], &all).unwrap(), 100), [0, 0, 1, 2]);
+    let mixed = |counts: [usize; 2], options: &MixOptions| {
+        gives(Stream::mix(counts.map(numbers), options).unwrap(), 100)
+    };
+    assert_eq!(mixed([3, 2], &twice), [0, 0, 1, 2, 1]);
+    assert_eq!(mixed([1, 3], &twice.clone().until(MixUntil::All)), [0, 0, 1, 2]);
+    let wrong = Stream::mix([numbers(5)], &twice.window(1 << 33));
+    assert!(refusal(wrong).contains("proportions.len() = 2: must be the number of sources, 1"));
 }
 
 #[test]
@@ -269,7 +245,8 @@ fn closures_of_every_kind_give_what_they_say() {
     let deep = repeated(repeated(numbers(3)).prefetch(2).unwrap());
     assert_eq!(gives(deep, 100), [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
 
-    let keyed = windows_of_twelve()
+    let keyed = ReadaheadOptions::new()
+        .read_ahead(12)
         .batch_size(4)
         .boundary_key_fn(|record: RecordRef<'_>| number_of(record.bytes().unwrap()) as u64 % 2);
     let batches = gives(padded(30).readahead(&keyed).unwrap(), 100);
@@ -482,26 +459,6 @@ fn closures_that_fail_are_called_again_and_nothing_is_lost() {
 }
 
 #[test]
-fn failures_of_many_threads_come_in_the_order_of_the_records() {
-    let attempts: Arc<Vec<AtomicUsize>> =
-        Arc::new((0..2000).map(|_| AtomicUsize::new(0)).collect());
-    let map = move |record: RecordRef<'_>| {
-        let number = number_of(record.bytes().unwrap()) as usize;
-        if number % 100 == 50 && attempts[number].fetch_add(1, Ordering::Relaxed) == 0 {
-            if number % 200 == 50 {
-                return Err(Mine(number).into());
-            }
-            resume_unwind(Box::new(number));
-        }
-        Ok(Made::same())
-    };
-    let mut stream = numbers(1000).try_map_parallel(4, map).unwrap().prefetch(700).unwrap();
-    let (got, failures) = all_of(&mut stream);
-    assert_eq!(got, (0..1000).collect::<Vec<_>>());
-    assert_eq!(failures, [50, 1150, 250, 1350, 450, 1550, 650, 1750, 850, 1950]);
-}
-
-#[test]
 fn failures_inside_streams_that_were_opened_or_joined_come_back() {
     for behind in [false, true] {
         let fault = Fault::new(5, false);
@@ -556,91 +513,6 @@ fn failures_that_never_came_go_with_a_rewind() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
-#[test]
-fn a_half_made_record_has_no_state() {
-    let fault = Fault::new(3, false);
-    let mut stream = numbers(5).try_map(move |_| fault.call().map(|()| Made::same())).unwrap();
-    assert_eq!(read_out(&mut stream, 2), [0, 1]);
-    assert_eq!(mine(stream.next().unwrap()), 3);
-    assert!(refusal(stream.state()).contains("failed to map a record"));
-    assert_eq!(read_out(&mut stream, 1), [2]);
-    stream.state().unwrap();
-}
-
-#[test]
-fn a_size_that_cannot_be_is_refused() {
-    let mut stream = numbers(5).map(|_| Made::same().sized(-1.0)).unwrap();
-    assert!(refusal(stream.next().unwrap()).contains("made.size = -1"));
-    let mut stream = Stream::from_fn(|| [Made::same().sized(f64::NAN)]).unwrap();
-    assert!(refusal(stream.next().unwrap()).contains("size = "));
-}
-
-#[test]
-fn closures_run_where_they_should_and_are_dropped_with_the_stream() {
-    let (here, held) = (thread::current().id(), Arc::new(()));
-    let runs = |is_here: bool, held: Arc<()>| {
-        move |_: RecordRef<'_>| {
-            assert_eq!(thread::current().id() == here, is_here, "{held:?}");
-            Made::same()
-        }
-    };
-    let under = numbers(500).map(runs(false, held.clone())).unwrap().prefetch(50).unwrap();
-    let mut stream = under
-        .map_parallel(2, runs(false, held.clone()))
-        .unwrap()
-        .map(runs(true, held.clone()))
-        .unwrap();
-    assert_eq!(read_out(&mut stream, 1000).len(), 500);
-    assert_eq!(Arc::strong_count(&held), 4);
-    drop(stream);
-    assert_eq!(Arc::strong_count(&held), 1);
-    drop(numbers(3).map(runs(true, held.clone())).unwrap().batch(0));
-    drop(numbers(3).map_parallel(5000, runs(true, held.clone())));
-    assert_eq!(Arc::strong_count(&held), 1, "a refused stage lets go of all that was under it");
-}
-
-#[test]
-fn streams_that_were_opened_go_one_by_one() {
-    let held = Arc::new(());
-    let kept = held.clone();
-    let mut stream = numbers(50)
-        .select(move |_| {
-            assert!(Arc::strong_count(&kept) <= 3, "the stream before is still there");
-            let inner = kept.clone();
-            let map = move |_: RecordRef<'_>| Made::same().sized(Arc::strong_count(&inner) as f64);
-            Ok(Some(numbers(3).map(map)?.prefetch(2)?))
-        })
-        .unwrap();
-    assert_eq!(stream.owned().count(), 150);
-    stream.rewind().unwrap();
-    assert_eq!(read_out(&mut stream, 4), [0, 1, 2, 0]);
-    drop(stream);
-    assert_eq!(Arc::strong_count(&held), 1);
-}
-
-#[test]
-fn a_stream_moves_to_another_thread() {
-    let mut stream = numbers(100).map_parallel(2, |_| Made::same()).unwrap().prefetch(10).unwrap();
-    let mut got = read_out(&mut stream, 30);
-    got.extend(thread::spawn(move || read_out(&mut stream, 100)).join().unwrap());
-    assert_eq!(got, (0..100).collect::<Vec<_>>());
-}
-
-#[test]
-fn threads_may_read_one_batch() {
-    let mut stream = numbers(100).batch(100).unwrap();
-    let batch = stream.next().unwrap().unwrap();
-    let records: Vec<_> = batch.records().unwrap().collect();
-    let add = |records: &[RecordRef<'_>]| {
-        records.iter().map(|record| number_of(record.bytes().unwrap())).sum::<i64>()
-    };
-    let sum = thread::scope(|scope| {
-        let half = scope.spawn(|| add(&records[50..]));
-        add(&records[..50]) + half.join().unwrap()
-    });
-    assert_eq!(sum, 99 * 50);
-}
-
 // ---- progress -----------------------------------------------------------------------------------
 
 #[test]
@@ -677,27 +549,6 @@ fn progress_follows_cancels_and_goes_along() {
     stream.clear_progress();
     assert_eq!(stream.owned().count(), 5000);
     assert_eq!(Arc::strong_count(&calls), 1);
-}
-
-// ---- states -------------------------------------------------------------------------------------
-
-#[test]
-fn a_state_of_another_pipeline_or_damaged_is_refused() {
-    let stream =
-        |batch_size| padded(30).readahead(&windows_of_twelve().batch_size(batch_size)).unwrap();
-    let mut first = stream(3);
-    read_out(&mut first, 5);
-    let state = first.state().unwrap();
-    assert!(
-        matches!(stream(4).restore(&state), Err(Error::Mismatch(message)) if message.text().contains("another pipeline"))
-    );
-    assert!(matches!(first.restore(&state[..state.len() - 1]), Err(Error::Format(_))));
-    assert!(matches!(first.restore(&[]), Err(Error::Format(_))));
-    let mut damaged = state.clone();
-    damaged[50] ^= 1;
-    assert!(matches!(first.restore(&damaged), Err(Error::Format(_))));
-    first.restore(&state).unwrap();
-    assert!(first.next().is_some());
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -737,19 +588,10 @@ fn texts(stream: &mut Stream) -> Vec<String> {
 }
 
 #[test]
-fn files_are_read_one_after_the_other() {
+fn files_have_lines_or_framed_records() {
     let folder = Folder::new("lines");
-    let files = ["one\ntwo\r\n\nthree", "", "four\n", "\n"].iter().enumerate();
-    let files: Vec<_> = files.map(|(i, text)| folder.file(&i.to_string(), text)).collect();
-    let expected = ["one", "two", "", "three", "four", ""];
-    let (mut stream, mut other) =
-        (lines(&files, FilesOptions::new()), lines(&files, FilesOptions::new()));
-    for stop in 0..=expected.len() {
-        stream.rewind().unwrap();
-        assert_eq!(stream.owned().take(stop).count(), stop);
-        other.restore(&stream.state().unwrap()).unwrap();
-        assert_eq!(texts(&mut other), expected[stop..]);
-    }
+    let files = [folder.file("a", "one\ntwo\r\n"), folder.file("b", "three")];
+    assert_eq!(texts(&mut lines(&files, FilesOptions::new())), ["one", "two", "three"]);
     let framed = folder.file("framed", b"\x03\0\0\0a\nb\0\0\0\0\x01\0\0\0c");
     assert_eq!(
         texts(&mut lines(&[framed], FilesOptions::new().framing(Framing::Length))),
@@ -770,84 +612,32 @@ fn files_that_cannot_be_read_are_named_or_skipped() {
     assert_eq!(texts(&mut stream), ["here", "two"]);
     fs::remove_file(&missing).unwrap();
 
-    let mut stream = lines(&files, FilesOptions::new().max_record(4));
-    assert_eq!(stream.owned().next().unwrap().unwrap().bytes().unwrap(), b"one");
-    let Some(Err(Error::Format(message))) = stream.next() else { panic!("a long line was read") };
-    assert!(message.text().contains("longer than max_record, 4"), "{message}");
-
     let mut stream = lines(&files, FilesOptions::new().max_record(4).on_error(OnError::Skip));
     assert_eq!(texts(&mut stream), ["one", "two"]);
     assert_eq!(stream.skipped(), 2);
-
-    let mut stream = lines(&files[..1], FilesOptions::new());
-    stream.next().unwrap().unwrap();
-    let state = stream.state().unwrap();
-    folder.file("a", "anders\nlonger than it was\n");
-    assert!(matches!(stream.restore(&state), Err(Error::Mismatch(_))));
 }
 
 // ---- refusals -----------------------------------------------------------------------------------
 
 #[test]
-fn arguments_that_cannot_be_are_refused() {
+fn refused_options_have_the_names_of_rust() {
+    let list = |options: &ListOptions| Stream::list(["a"], options);
     let refusals = [
-        (numbers(5).batch(0), "batch_size = 0"),
-        (numbers(5).window(0), "width = 0"),
         (numbers(5).block_shuffle(0, 1), "size = 0"),
-        (numbers(5).buffered_shuffle(0, 1), "size = 0"),
-        (numbers(5).prefetch(0), "buffer_size = 0"),
         (numbers(5).rank(3, 3), "rank = 3"),
-        (numbers(5).map_parallel(5000, |_| Made::same()), "threads = 5000"),
         (Stream::zip([]), "count = 0"),
-        (numbers(5).multiplex([]), "count = 0"),
-        (Stream::mix([], &MixOptions::new()), "count = 0"),
-        (
-            Stream::mix([numbers(5)], &MixOptions::new()),
-            "proportions.len() = 0: must be the number of sources, 1",
-        ),
-        (
-            Stream::mix([numbers(5)], &MixOptions::new().proportions([-1.0])),
-            "proportions[0] = -1: must be finite and not negative",
-        ),
-        (
-            Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(1 << 33)),
-            "window = 8589934592",
-        ),
         (
             numbers(5).readahead(&ReadaheadOptions::new()),
-            "a batch size, a budget or a batch_size_fn must be given",
+            "a budget or a batch_size_fn must be given",
         ),
         (numbers(5).readahead(&ReadaheadOptions::new().budget(f64::NAN)), "budget = "),
-        (
-            numbers(5).readahead(&ReadaheadOptions::new().budget(1.0).read_ahead(1 << 33)),
-            "read_ahead = 8589934592",
-        ),
-        (
-            Stream::list([Made::same().sized(f64::INFINITY)], &ListOptions::new()),
-            "records[0].size = inf",
-        ),
-        (Stream::list(["a"], &ListOptions::new().rank(3).world_size(3)), "rank = 3"),
-        (Stream::list([] as [&str; 0], &ListOptions::new().infinite(true)), "count = 0"),
-        (
-            Stream::list(["a"], &ListOptions::new().shuffle(true)),
-            "only an infinite list is shuffled",
-        ),
-        (Stream::array(&[1u8], &ListOptions::new().world_size(1 << 21)), "world_size = 2097152"),
+        (list(&ListOptions::new().rank(3).world_size(3)), "rank = 3"),
+        (list(&ListOptions::new().shuffle(true)), "only an infinite list is shuffled"),
     ];
     for (result, expected) in refusals {
         let message = refusal(result);
         assert!(message.contains(expected), "{message}");
     }
-    let mut control = Stream::random(1)
-        .unwrap()
-        .map(|_| Made::same().sized(2.0))
-        .unwrap()
-        .multiplex([numbers(9), numbers(3)])
-        .unwrap();
-    assert!(refusal(control.next().unwrap())
-        .contains("control = 2: must be below the number of sources, 2"));
-    let mut zero = numbers(5).readahead(&ReadaheadOptions::new().batch_size_fn(|_| 0)).unwrap();
-    assert!(refusal(zero.next().unwrap()).contains("batch_size"));
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl<'a, 'f> InCall<'a, 'f> {
         budgets: &'a [Budget<'f>],
     ) -> Result<(*const sys::sab_budget, usize), Error> {
         self.budgets = budgets.iter().map(|each| self.budget(each)).collect::<Result<_, _>>()?;
-        Ok((elements(&self.budgets), self.budgets.len()))
+        Ok(counted(&self.budgets))
     }
 
     /// The array of costs to even out, and their number.
@@ -139,7 +139,7 @@ impl<'a, 'f> InCall<'a, 'f> {
         'f: 'a,
     {
         self.balance = balance.into_iter().map(|cost| self.cost(cost)).collect::<Result<_, _>>()?;
-        Ok((elements(&self.balance), self.balance.len()))
+        Ok(counted(&self.balance))
     }
 
     pub(super) fn progress(&mut self) -> (sys::sab_progress_fn, *mut c_void) {

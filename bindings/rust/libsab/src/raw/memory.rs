@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::*;
 use crate::memory::{
     CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, ModelOptions,
-    StepError, StepOptions,
+    StepError, StepOptions, Verification,
 };
 
 pub(crate) type StepResult = Result<(), StepError>;
@@ -546,8 +546,7 @@ pub(crate) fn find_max_batch(
     let mut progress = options.progress.get().map(Guarded::new);
     let mut raw = *options.raw;
     (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
-    raw.lengths = elements(&options.lengths);
-    raw.length_count = options.lengths.len();
+    (raw.lengths, raw.length_count) = counted(&options.lengths);
     let reduce = options.reduce.get();
     raw.reduce = reduce.map(|_| reduce_trampoline as _);
     let mut calls = Guarded::new(Closures { trial: Some(trial), reduce, ..Closures::default() });
@@ -624,7 +623,7 @@ impl PlanHandle {
         count: u64,
         run: &mut BatchFn<'_>,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_verification, Error> {
+    ) -> Result<Verification, Error> {
         let mut progress = progress.map(Guarded::new);
         let mut options = empty::<sys::sab_verification_options>();
         (options.progress, options.progress_ctx) = progress_parts(&mut progress);
@@ -644,7 +643,7 @@ impl PlanHandle {
             )
         };
         probe.check(status, [calls.failure, failure_of(progress)])?;
-        Ok(seen)
+        Ok(Verification::of(&seen))
     }
 }
 

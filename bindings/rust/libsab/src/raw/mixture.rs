@@ -25,19 +25,14 @@ impl MixtureOptions {
         let name_pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         let changes = self.changes.concat();
         let mut raw = *self.raw;
-        raw.ids = elements(ids);
-        raw.id_count = ids.len();
-        raw.repeats = elements(&self.repeats);
-        raw.repeat_count = self.repeats.len();
-        raw.proportions = elements(&self.proportions);
-        raw.proportion_count = self.proportions.len();
-        raw.names = elements(&name_pointers);
-        raw.name_count = names.len();
+        (raw.ids, raw.id_count) = counted(ids);
+        (raw.repeats, raw.repeat_count) = counted(&self.repeats);
+        (raw.proportions, raw.proportion_count) = counted(&self.proportions);
+        (raw.names, raw.name_count) = counted(&name_pointers);
         raw.schedule_epochs = elements(&self.epochs);
         raw.schedule_repeats = elements(&changes);
         raw.schedule_count = self.epochs.len();
-        raw.all_sources = elements(&self.all_sources);
-        raw.all_source_count = self.all_sources.len();
+        (raw.all_sources, raw.all_source_count) = counted(&self.all_sources);
         make(|sizes| call(&raw, sizes)).map(SizesHandle::over)
     }
 }
@@ -131,6 +126,6 @@ impl SamplerHandle<'_> {
             )
         };
         check_with(status, [failure_of(progress)])?;
-        Ok(reports.iter().map(SourceReport::from).collect())
+        Ok(reports.iter().map(SourceReport::of).collect())
     }
 }

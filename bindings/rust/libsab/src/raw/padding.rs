@@ -184,15 +184,11 @@ pub(crate) fn ragged_mask(
     let mut mask = Vec::new();
     mask.try_reserve_exact(total).map_err(|_| Error::no_memory())?;
     mask.resize(total, false);
-    let rule = match rule {
-        MaskRule::All => sys::SAB_MASK_ALL,
-        MaskRule::Any => sys::SAB_MASK_ANY,
-    };
     let room = if mask.is_empty() { null_mut() } else { mask.as_mut_ptr().cast() };
     // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool
     // is.
     check(unsafe {
-        sys::sab_ragged_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room)
+        sys::sab_ragged_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule.raw(), room)
     })?;
     Ok(mask)
 }

@@ -1,7 +1,8 @@
 //! Calls of `plan.h`.
 
+use super::results::{Bucket, Report, Shape};
 use super::*;
-use crate::plan::{Bucket, PlanOptions, Report, Shape};
+use crate::plan::PlanOptions;
 use crate::sampler::SamplerOptions;
 
 /// Owns a `sab_plan`.
@@ -22,14 +23,10 @@ impl PlanOptions<'_> {
         let boundaries = self.corners(columns)?;
         raw.boundaries = elements(&boundaries);
         raw.boundary_count = self.boundaries.len();
-        raw.length_multiples = elements(&self.length_multiples);
-        raw.length_multiple_count = self.length_multiples.len();
-        raw.separate_by = elements(&self.separate_by);
-        raw.separate_by_count = self.separate_by.len();
-        raw.max_shapes = elements(&self.max_shapes);
-        raw.max_shape_count = self.max_shapes.len();
-        raw.batch_sizes = elements(&self.batch_sizes);
-        raw.batch_size_count = self.batch_sizes.len();
+        (raw.length_multiples, raw.length_multiple_count) = counted(&self.length_multiples);
+        (raw.separate_by, raw.separate_by_count) = counted(&self.separate_by);
+        (raw.max_shapes, raw.max_shape_count) = counted(&self.max_shapes);
+        (raw.batch_sizes, raw.batch_size_count) = counted(&self.batch_sizes);
         (raw.budgets, raw.budget_count) = call.budgets(&self.budgets)?;
         (raw.progress, raw.progress_ctx) = call.progress();
         let (status, handle, failure) = construct(&raw)?;
@@ -72,8 +69,7 @@ pub(super) unsafe fn shapes(
             return Ok(found);
         }
         // SAFETY: the caller's promise; a length for each column.
-        let padded_length = unsafe { per_column(shape.padded_length, shape.columns) };
-        found.push(Shape { count: shape.count, padded_length });
+        found.push(unsafe { Shape::of(&shape) });
     }
 }
 
@@ -151,22 +147,8 @@ impl PlanHandle {
     }
 
     pub(crate) fn bucket(&self, index: usize) -> Bucket {
-        let bucket = self.raw_bucket(index);
         // SAFETY: each array has a number for each column, and lives as long as the plan.
-        let of = |numbers: *const f64| unsafe { per_column(numbers, bucket.columns) };
-        Bucket {
-            lower: of(bucket.lower),
-            upper: of(bucket.upper),
-            shortest: of(bucket.shortest),
-            longest: of(bucket.longest),
-            padded_length: of(bucket.padded_length),
-            total: of(bucket.total),
-            cost: bucket.cost,
-            samples: bucket.samples,
-            batch_size: bucket.batch_size,
-            batches: bucket.batches,
-            id: bucket.id,
-        }
+        unsafe { Bucket::of(&self.raw_bucket(index)) }
     }
 
     pub(crate) fn budgets(&self) -> Vec<f64> {
@@ -238,31 +220,7 @@ impl PlanHandle {
             sys::sab_plan_get_report(self.pointer(), &raw, &progress_options, &mut report)
         };
         check_with(status, call.failures().into_iter().chain([failure_of(progress)]))?;
-        Ok(Report {
-            samples: report.samples,
-            skipped: report.skipped,
-            dropped: report.dropped,
-            repeated: report.repeated,
-            batches: report.batches,
-            empty_batches: report.empty_batches,
-            steps: report.steps,
-            least_step_samples: report.least_step_samples,
-            most_step_samples: report.most_step_samples,
-            step_samples_deviation: report.step_samples_deviation,
-            lower_bound: report.lower_bound,
-            shapes: report.shapes,
-            total: report.total,
-            padded_total: report.padded_total,
-            padding: report.padding,
-            rank_imbalance: report.rank_imbalance,
-            meet_again: report.meet_again,
-            partners: report.partners,
-            length_correlation: report.length_correlation,
-            variance_ratio: report.variance_ratio,
-            nearest_target: report.nearest_target,
-            target_met: report.target_met != 0,
-            totals: PerColumn::of(totals),
-            padded_totals: PerColumn::of(padded_totals),
-        })
+        // SAFETY: `columns` numbers are in each of the two arrays.
+        Ok(unsafe { Report::of(&report) })
     }
 }

@@ -83,10 +83,8 @@ impl SamplerHandle<'static> {
         let mut raw = *balanced.raw;
         (raw.budgets, raw.budget_count) = call.budgets(&balanced.budgets)?;
         (raw.balance, raw.balance_count) = call.balance(&balanced.balance)?;
-        (raw.length_multiples, raw.length_multiple_count) =
-            (elements(&balanced.length_multiples), balanced.length_multiples.len());
-        (raw.row_multiples, raw.row_multiple_count) =
-            (elements(&balanced.row_multiples), balanced.row_multiples.len());
+        (raw.length_multiples, raw.length_multiple_count) = counted(&balanced.length_multiples);
+        (raw.row_multiples, raw.row_multiple_count) = counted(&balanced.row_multiples);
         (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call,
         // the only time they are used.

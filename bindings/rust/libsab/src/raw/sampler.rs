@@ -16,11 +16,9 @@ impl PackedOptions<'_> {
         let mut call = InCall::new(&self.progress);
         let mut raw = *self.raw;
         (raw.balance, raw.balance_count) = call.balance(&self.balance)?;
-        (raw.capacities, raw.capacity_count) = (elements(&self.capacities), self.capacities.len());
-        (raw.length_multiples, raw.length_multiple_count) =
-            (elements(&self.length_multiples), self.length_multiples.len());
-        (raw.row_multiples, raw.row_multiple_count) =
-            (elements(&self.row_multiples), self.row_multiples.len());
+        (raw.capacities, raw.capacity_count) = counted(&self.capacities);
+        (raw.length_multiples, raw.length_multiple_count) = counted(&self.length_multiples);
+        (raw.row_multiples, raw.row_multiple_count) = counted(&self.row_multiples);
         (raw.progress, raw.progress_ctx) = call.progress();
         let (status, handle) = construct(&raw)?;
         made(check_with(status, call.failures()), handle)

@@ -623,13 +623,8 @@ impl StreamHandle {
             sys::sab_record { size: record.size.unwrap_or(bytes.size), ..bytes }
         };
         let raw: Vec<_> = records.iter().map(raw).collect();
-        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose
-        // size
-        // is set, and room for a handle.
-        let make = |stream: *mut *mut _| unsafe {
-            sys::sab_list_stream_new(elements(&raw), raw.len(), &*options.raw, stream)
-        };
-        Self::source(make, StreamParts::default())
+        // SAFETY: bytes of the caller's records.
+        unsafe { Self::of_records(&raw, options) }
     }
 
     pub(crate) fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
@@ -640,10 +635,21 @@ impl StreamHandle {
             length: size_of::<T>(),
         };
         let raw: Vec<_> = items.iter().map(raw).collect();
-        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose
-        // size is set, and room for a handle.
+        // SAFETY: bytes of the caller's items.
+        unsafe { Self::of_records(&raw, options) }
+    }
+
+    /// # Safety
+    ///
+    /// The bytes of the records are readable during the call, which copies them.
+    unsafe fn of_records(
+        records: &[sys::sab_record],
+        options: &ListOptions,
+    ) -> Result<Self, Error> {
+        // SAFETY: so many records, as the caller promises, a struct whose size is set, and room for
+        // a handle.
         let make = |stream: *mut *mut _| unsafe {
-            sys::sab_list_stream_new(elements(&raw), raw.len(), &*options.raw, stream)
+            sys::sab_list_stream_new(elements(records), records.len(), &*options.raw, stream)
         };
         Self::source(make, StreamParts::default())
     }
@@ -846,8 +852,7 @@ impl StreamHandle {
 
     pub(crate) fn mix(sources: Vec<StreamHandle>, options: &MixOptions) -> Result<Self, Error> {
         let mut raw = *options.raw;
-        raw.proportions = elements(&options.proportions);
-        raw.proportion_count = options.proportions.len();
+        (raw.proportions, raw.proportion_count) = counted(&options.proportions);
         // SAFETY: so many live handles, proportions that live as long as the call, and room for a
         // handle.
         Self::over_many(sources, |pointers, stream| unsafe {
@@ -858,7 +863,7 @@ impl StreamHandle {
     pub(crate) fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
         let mut raw = *options.raw;
         let columns = options.capacities.len();
-        (raw.capacities, raw.capacity_count) = (elements(&options.capacities), columns);
+        (raw.capacities, raw.capacity_count) = counted(&options.capacities);
         let Some(sizes) = options.sizes_fn.0.clone() else {
             // SAFETY: a live handle, options that live as long as the call, and room for a handle.
             return self

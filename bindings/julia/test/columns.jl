@@ -107,26 +107,20 @@ end
     end
     report = SAB.report(sampler)
     @test report.samples == 2000 && report.steps == length(rows) && report.total[:source] == sum(SOURCE) && report.rank_imbalance == 1
-    mixed, like = SAB.report(PackedSampler(SOURCE, 500)), SAB.report(PackedSampler(SOURCE, 500; method = :best_fit))
-    @test mixed.meet_again < like.meet_again && 0 < mixed.random_meet_again < 1
+    mixed = SAB.report(PackedSampler(SOURCE, 500))
+    @test mixed.meet_again < 1 && 0 < mixed.random_meet_again < 1
     @test mixed.length_deviation > 0 && mixed.random_length_deviation > 0
-    ranks = SAB.report(PackedSampler(SOURCE, 100; rank = 1, world_size = 4))
-    @test ranks.total == sum(SOURCE) && 1 <= ranks.rank_imbalance <= ranks.largest_rank_imbalance && ranks.least_time <= ranks.time
     @test collect(PackedSampler(pair_sizes(), [128, 200]; window = 200, tries = 5))[1].indices == rows[1].indices
     @test next_batch!(PackedSampler(pair_sizes(), [128, 200]); copy = false).cu_seqlens isa PerColumn
     @test thrown(() -> PackedSampler(pair_sizes(), (source = 128,))) isa ArgumentError
     @test status(() -> PackedSampler(pair_sizes(), [128])) == Raw.SAB_E_ARGUMENT
-    rows = collect(PackedSampler(SOURCE, 100; method = :concat))
-    @test length(rows) == cld(sum(SOURCE), 100) && count(row -> row.total < 100, rows) <= 1
 end
 
 @testset "balanced steps of several columns" begin
-    samplers = [BalancedSampler(pair_sizes(); budget = (source = 1500, target = 2500), rank = rank, world_size = 2) for rank in 0:1]
-    report = SAB.report(samplers[1])
+    sampler = BalancedSampler(pair_sizes(); budget = (source = 1500, target = 2500), world_size = 2)
+    report = SAB.report(sampler)
     @test length(report.rank_imbalance) == 2 && all(<(1.05), report.rank_imbalance) && report.total[:source] == sum(SOURCE)
-    batches = reduce(vcat, collect.(samplers))
-    @test all(batch -> batch.total[:source] <= 1500 && batch.total[:target] <= 2500, batches)
-    @test sort(reduce(vcat, batch.indices for batch in batches)) == 1:2000
+    @test all(batch -> batch.total[:source] <= 1500 && batch.total[:target] <= 2500, sampler)
     guarded = MemoryGuard(BucketSampler(Plan(pair_sizes(); budget = 2048)), SAB.Probe("host"); budget = 2^50)
     batch = next_batch!(guarded.sampler)
     @test SAB.measure!(() -> 3, guarded, batch) == 3

@@ -76,11 +76,3 @@ end
     @test !isopen(mixture) && sprint(show, mixture) == "Mixture(closed)"
     @test thrown(() -> SAB.counts(mixture)) isa ArgumentError
 end
-
-@testset "repeats that are no numbers are refused" begin
-    for bad in (NaN, Inf, -1)
-        @test status(() -> Mixture(three(); repeat = (code = bad,))) == Raw.SAB_E_ARGUMENT
-        @test status(() -> Mixture(three(); proportions = (wiki = 1, code = bad, web = 1))) == Raw.SAB_E_ARGUMENT
-        @test status(() -> Mixture(three(); temperature = bad)) == Raw.SAB_E_ARGUMENT
-    end
-end

@@ -42,11 +42,6 @@ mktempdir() do folder
         mix(; keywords...) = SAB.mix_stream(SAB.array_stream(1:9), SAB.array_stream(11:12); proportions = [2, 1], keywords...)
         @test collect(mix()) == [1, 11, 2, 3, 12, 4, 5]
         @test collect(mix(until = :all)) == [1, 11, 2, 3, 12, 4, 5, 6, 7, 8, 9]
-        half, whole = mix(window = 3), mix(window = 3)
-        @test collect(Iterators.take(half, 4)) == [1, 11, 2, 3]
-        SAB.restore!(whole, SAB.state(half))
-        @test collect(whole) == [12, 4, 5]
-        @test occursin("its streams or their options differ", message(() -> SAB.restore!(mix(window = 4), SAB.state(half))))
         @test occursin("proportions[2] = -1: must be finite", message(() -> SAB.mix_stream(SAB.array_stream(1:2), SAB.array_stream(1:2); proportions = (1, -1))))
         @test occursin("must be the number of sources, 1", message(() -> SAB.mix_stream(SAB.array_stream(1:2); proportions = [1, 2])))
         @test thrown(() -> mix(until = :last)) isa ArgumentError

@@ -109,11 +109,6 @@ Sorted read_shard(const Columns& sizes, const PlanOptions& options) {
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-    check(
-        options.min_batch_size <= 1 || sizes.choice() == nullptr, "plan.min_batch_size",
-        options.min_batch_size,
-        "must be 0 or 1 for a mixture that is spread over ranks. If all ranks have all sizes, use "
-        "sab_bucket_sampler_new()");
     if (sizes.choice() != nullptr) options.check_kept_costs();
     if (sizes.count() == 0) return {};
     return sort_by_size(sizes[0], true, options.progress);

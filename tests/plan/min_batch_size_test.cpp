@@ -368,15 +368,21 @@ int32_t gather(void* ctx, const void* mine, size_t size, void* all) {
 TEST(MinBatchSize, HoldsInShards) {
     std::mt19937_64 random(3);
     int walked = 0, left_out = 0;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 600; ++round) {
         SCOPED_TRACE(round);
-        const std::size_t world_size = 1 + random() % 4;
-        std::vector<std::vector<uint32_t>> shards(world_size);
-        for (std::vector<uint32_t>& shard : shards) {
-            shard.resize(20 + random() % 200);
-            for (uint32_t& length : shard)
-                length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 900 : 60));
+        const std::size_t world_size = 1 + random() % 4, sources = 1 + random() % 3;
+        std::vector<std::vector<std::vector<uint32_t>>> shards(world_size);  // by source
+        for (std::vector<std::vector<uint32_t>>& shard : shards) {
+            shard.resize(sources);
+            for (std::vector<uint32_t>& part : shard) {
+                part.resize(20 + random() % (round % 3 == 0 ? 200 : 10));
+                for (uint32_t& length : part)
+                    length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 900 : 60));
+            }
         }
+        std::vector<double> repeats(sources, 1);
+        if (sources > 1) repeats[1] = 2;
+        const bool is_separated = sources > 1 && random() % 2 == 0;
         const sab_budget budget{nullptr, static_cast<double>(4000 + random() % 4000)};
         sab_plan_options options SAB_PLAN_OPTIONS_INIT;
         options.budgets = &budget;
@@ -385,6 +391,7 @@ TEST(MinBatchSize, HoldsInShards) {
         World world(world_size);
         std::vector<std::vector<int>> times(world_size);
         std::vector<uint64_t> steps(world_size), smallest(world_size, UINT64_MAX);
+        std::vector<double> weights(world_size);
         std::vector<std::size_t> skipped(world_size);
         std::vector<std::thread> threads;
         for (std::size_t r = 0; r < world_size; ++r)
@@ -394,21 +401,38 @@ TEST(MinBatchSize, HoldsInShards) {
                 order.rank = r;
                 order.world_size = world_size;
                 order.epoch = 3;
+                std::vector<int64_t> ids;
+                for (std::size_t source = 0; source < sources; ++source) {
+                    ids.insert(ids.end(), shards[r][source].size(), static_cast<int64_t>(source));
+                    times[r].insert(times[r].end(), shards[r][source].size(),
+                                    -static_cast<int>(repeats[source]));
+                }
+                sab_plan_options mine = options;
+                if (is_separated) mine.separate_by = ids.data();
+                if (is_separated) mine.separate_by_count = ids.size();
                 sab_sampler* handle = nullptr;
-                if (sab_sharded_sampler_new(sizes_of({shards[r]}).get(), &options, &order, gather,
-                                            &rank, &handle) != SAB_OK)
+                if (sab_sharded_sampler_new(mixed(shards[r], repeats).get(), &mine, &order, gather,
+                                            &rank, &handle) != SAB_OK) {
+                    EXPECT_TRUE(std::string(sab_last_error_message()).find("min_batch_size") !=
+                                std::string::npos)
+                        << sab_last_error_message();
                     return;
+                }
                 const Owned<sab_sampler> sampler(handle);
-                times[r].resize(shards[r].size());
                 sab_batch batch SAB_BATCH_INIT;
                 for (; sab_next_batch(handle, &batch) == SAB_OK; ++steps[r]) {
                     smallest[r] = std::min<uint64_t>(smallest[r], batch.count);
                     EXPECT_LE(static_cast<double>(batch.count) * *batch.padded_length,
                               budget.limit);
-                    for (uint64_t i = 0; i < batch.count; ++i)
-                        ++times[r][static_cast<std::size_t>(batch.indices[i])];
+                    weights[r] += batch.sample_weight;
+                    for (uint64_t i = 0; i < batch.count; ++i) {
+                        const auto index = static_cast<std::size_t>(batch.indices[i]);
+                        ++times[r][index];
+                        EXPECT_TRUE(!is_separated ||
+                                    ids[index] == ids[static_cast<std::size_t>(batch.indices[0])]);
+                    }
                 }
-                std::vector<int64_t> indices(shards[r].size());
+                std::vector<int64_t> indices(2 * times[r].size());
                 EXPECT_EQ(
                     sab_sampler_get_skipped(handle, indices.data(), indices.size(), &skipped[r]),
                     SAB_OK);
@@ -416,18 +440,22 @@ TEST(MinBatchSize, HoldsInShards) {
                     ++times[r][static_cast<std::size_t>(indices[i])];
             });
         for (std::thread& thread : threads) thread.join();
+        double mean_weight = 0;
         for (std::size_t r = 0; r < world_size; ++r) {
-            ASSERT_GT(steps[r], 0u);
             ASSERT_EQ(steps[r], steps[0]);
+            if (steps[0] == 0) continue;
             ASSERT_GE(smallest[r], options.min_batch_size);
-            ASSERT_EQ(std::ranges::count(times[r], 1),
-                      static_cast<std::ptrdiff_t>(shards[r].size()));
+            ASSERT_EQ(std::ranges::count(times[r], 0),
+                      static_cast<std::ptrdiff_t>(times[r].size()));
             left_out += skipped[r] > 0;
+            mean_weight += weights[r] / static_cast<double>(steps[0] * world_size);
         }
+        if (steps[0] == 0) continue;
+        ASSERT_NEAR(mean_weight, 1, 1e-9);
         ++walked;
     }
-    EXPECT_EQ(walked, 300);
-    EXPECT_GT(left_out, 0);
+    EXPECT_GT(walked, 500);
+    EXPECT_GT(left_out, 30);
 }
 
 TEST(MinBatchSize, UnderALoweredBudget_LeavesOutOnlySamplesWithoutRoom) {

@@ -120,7 +120,7 @@ SCENARIO(context_plan, Threads::none) {
 
 SCENARIO(step_plan, Threads::none) {
     std::vector<int64_t> groups, prefix, parents;
-    for (std::size_t i = 0; i < lengths().size(); ++i) {
+    for (std::size_t i = 0; i < few_lengths().size(); ++i) {
         groups.push_back(static_cast<int64_t>(i / 3));
         prefix.push_back(1);
         parents.push_back(static_cast<int64_t>(i) / 3 - 1);
@@ -130,7 +130,7 @@ SCENARIO(step_plan, Threads::none) {
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(&term, 1, &cost));
     const sab_budget budgets[] = {{nullptr, 110}, {cost, 12000}};
-    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_sizes *const sizes = sizes_of(run, few_lengths());
     // One budget, two, groups, padded, padded groups, groups with a prefix, and trees.
     for (int kind = 0; kind < 7; ++kind) {
         sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
@@ -193,14 +193,14 @@ SCENARIO(load_balancing_batches, Threads::none) {
 }
 
 SCENARIO(balanced_columns, Threads::none) {
-    sab_sizes *parts[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())}, *sizes = nullptr;
+    sab_sizes *parts[2] = {sizes_of(run, few_lengths()), sizes_of(run, few_lengths())}, *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_columns_new(parts, nullptr, 2, &sizes));
     for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
     const uint32_t both[] = {1, 1}, second[] = {0, 1};
     const sab_cost_term terms[] = {{1, 1, 2, both, {}}, {2, 1, 2, second, {}}};
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(terms, 2, &cost));
-    const sab_budget budgets[] = {{nullptr, 300}, {cost, 20000}};
+    const sab_budget budgets[] = {{nullptr, 150}, {cost, 8000}};
     sab_sampler_options options = rank_options();
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.budgets = budgets;

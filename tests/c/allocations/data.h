@@ -19,14 +19,21 @@ inline const std::vector<double> &lengths() {
     return made;
 }
 
+/// The first of them, for what would otherwise have thousands of allocations.
+inline const std::vector<double> &few_lengths() {
+    static const std::vector<double> made(lengths().begin(), lengths().begin() + 36);
+    return made;
+}
+
 inline sab_sizes *sizes_of(Run &run, const std::vector<double> &numbers) {
     sab_sizes *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_new(numbers.data(), numbers.size(), SAB_FLOAT64, nullptr, &sizes));
     return sizes;
 }
 
-inline sab_plan *plan_with(Run &run, const sab_plan_options &options) {
-    sab_sizes *const sizes = sizes_of(run, lengths());
+inline sab_plan *plan_with(Run &run, const sab_plan_options &options,
+                           const std::vector<double> &numbers = lengths()) {
+    sab_sizes *const sizes = sizes_of(run, numbers);
     sab_plan *plan = nullptr;
     CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
     CALL_PLAIN(sab_sizes_free(sizes));

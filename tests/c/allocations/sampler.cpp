@@ -167,10 +167,10 @@ SCENARIO(next_block, Threads::none) {
 }
 
 SCENARIO(few_shapes, Threads::none) {
-    sab_plan_options planned = with_budget(300);
+    sab_plan_options planned = with_budget(100);
     planned.shapes = SAB_SHAPES_AUTO;
     planned.padding_target = 0.1;
-    sab_plan *const plan = plan_with(run, planned);
+    sab_plan *const plan = plan_with(run, planned, few_lengths());
     uint64_t shapes = 0;
     double padding = 0;
     CALL_INTO(padding, sab_plan_get_shape_padding(plan, 0, &shapes, &padding));

@@ -614,9 +614,9 @@ class ShardedSampler(RandomAccessSampler):
     of its own shard.
 
     The ranks gather histograms of their sizes, and all make the same plan from the sum. In each
-    step all ranks take a batch of the same bucket. All take the same number of steps, no sample is
-    lost or repeated, and no batch exceeds the budget. Must be made on all ranks at once. Indices
-    are those of this rank's shard.
+    step all ranks take a batch of the same bucket. All take the same number of steps, no batch
+    exceeds the budget, and no sample is lost or repeated, but for those that ``min_batch_size``
+    leaves no room for. Must be made on all ranks at once. Indices are those of this rank's shard.
 
     Of a :class:`sab.Mixture` the ranks gather the size and the source of each sample. In a step
     they may take batches of different buckets, so that every source stays near its due.
@@ -672,7 +672,9 @@ class ShardedSampler(RandomAccessSampler):
         self._adopt(handle, output)
         self._made_from = (), {"rank": own, "world_size": size}
         self._mixture = source if isinstance(source, Mixture) else None
-        warn_of_skipped(self.skipped_count, len(source), WHY_SKIPPED)
+        least = plan.get("min_batch_size", 0)
+        why = WHY_SKIPPED if least <= 1 else f"{WHY_SKIPPED}, or too few for min_batch_size,"
+        warn_of_skipped(self.skipped_count, len(source), why)
 
     def report(self, *, progress: bool | Progress | None = None) -> ShardedReport:
         """What the current epoch has of each source of a mixture, over all ranks. Needs no call of

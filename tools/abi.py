@@ -399,7 +399,7 @@ RUST_WORDS = {
     "that is a callback": "that is a closure",
     ". See the comment of the file": "",
     "; memory of the plan": "",
-    " Its arrays have one number a column, belong to the plan and live as long as the handle.": (
+    " Its arrays belong to the plan and live as long as the handle.": (
         " Lengths and `total` have one number for each column of the sizes."
     ),
 }

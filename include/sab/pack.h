@@ -120,11 +120,12 @@ typedef struct sab_packed_options {
      *  than the others: it leaves many short sequences together at the end */
     uint64_t max_sequences;
     /** 1: a sample longer than the capacity is cut into pieces of that length, each a bin of its
-     * own, and a remainder that is packed as samples are. 0: see `oversize`, and with CONCAT */
+     *  own, and a remainder that is packed as samples are. 0: see `oversize`. Must be 0 with
+     * CONCAT, which cuts all samples */
     int32_t split;
     /** how samples that are longer than a capacity and not split are treated: SAB_OVERSIZE_ERROR
-     *  (default, and with CONCAT) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no
-     * bin holds them */
+     *  (default; must be so with CONCAT) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused,
+     * since no bin holds them */
     sab_oversize oversize;
     /** SHUFFLED: number of samples that a row is chosen from, at most 1,048,576. 0: 1,000. Must be
      *  0 with other methods */

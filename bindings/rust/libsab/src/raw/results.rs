@@ -5,7 +5,7 @@
 use super::{known, per_column, sys};
 use crate::PerColumn;
 
-/// One bucket of a plan. Its arrays belong to the plan and live as long as the handle.
+/// One bucket of a plan. Lengths and `total` have one number for each column of the sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bucket {

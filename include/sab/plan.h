@@ -117,8 +117,7 @@ typedef struct sab_plan_options {
      * step is split only as far as this allows; where ranks would get fewer samples, it is left out
      * as by SAB_LAST_STEP_DROP. Under a lowered budget the samples that no such batch has room for
      *  are left out, with a log message; sab_sampler_get_skipped() lists them. Not for
-     *  SAB_OVERSIZE_SINGLE, and not for mixtures that are spread over ranks: give all ranks all
-     *  sizes, and use sab_bucket_sampler_new() */
+     *  SAB_OVERSIZE_SINGLE */
     uint64_t min_batch_size;
     /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
      *  one a column; 0 of a column: as they are. NULL: as they are */

@@ -205,8 +205,10 @@ impl Sampler<'static> {
     ///
     /// The ranks exchange histograms of their sizes. Every rank makes the same plan from the sum. In
     /// each step all ranks take a batch of the same bucket, so that these batches have nearly the
-    /// same cost. All take the same number of steps, no sample is lost or repeated, and no batch
-    /// exceeds the budget. Indices are those of the rank's own shard.
+    /// same cost. All take the same number of steps, no batch exceeds the budget, and no sample is
+    /// lost or repeated, but for those that
+    /// [`min_batch_size`](crate::PlanOptions::min_batch_size) leaves no room for. Indices are those
+    /// of the rank's own shard.
     /// [`Step::samples`](crate::Step::samples) counts the samples of all ranks.
     /// [`Step::total`](crate::Step::total) is `None` with several ranks, because the sizes of the
     /// other ranks' samples are not known. A state restores only with the same shards.
@@ -214,8 +216,8 @@ impl Sampler<'static> {
     /// To be called on all ranks at once, with the same plan options:
     /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
     /// The sizes are of this rank's samples. They may be empty and are not needed afterwards. Seed,
-    /// epoch and micro-batches must be the same on all ranks. `last_step` and `costliest_first` are
-    /// not used.
+    /// epoch, micro-batches and steps of an epoch must be the same on all ranks. The other options
+    /// of the order are refused.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
     /// gave, in the order of the ranks. Such is

@@ -47,7 +47,7 @@ public:
             while (node % 2 == 1) node /= 2;
             if (node == 0) return end;
             ++node;
-            const int levels = std::bit_width(leaves_) - std::bit_width(node);
+            const auto levels = std::bit_width(leaves_) - std::bit_width(node);
             if ((node << levels) - leaves_ >= end) return end;
         }
     }

@@ -11,7 +11,7 @@ namespace sab {
 namespace {
 
 constexpr double even_to = 1.0005;          // the costliest rank, to the mean
-constexpr double most_again = 0.1;          // of the cost of a part of a tree
+constexpr double most_repeated = 0.1;          // of the cost of a part of a tree
 constexpr std::size_t most_receivers = 2;   // ranks that a part of a tree may go to
 constexpr std::size_t moves_of_a_rank = 3;  // at most, on average
 
@@ -87,7 +87,7 @@ void SharedEvener::find_moves(uint32_t from, uint32_t to, Move& best) {
     for (uint32_t other = from * micro_batches_; other < (from + 1) * micro_batches_; ++other) {
         branches_.build(leaves_[other]);
         for (uint32_t root = 0; root < branches_.trees(); ++root) {
-            if (!branches_.choose(root, load, limits, most_again)) continue;
+            if (!branches_.choose(root, load, limits, most_repeated)) continue;
             std::vector<uint32_t> leaves;
             branches_.for_each_chosen([&](uint32_t leaf) { leaves.push_back(leaf); });
             std::ranges::sort(leaves);

@@ -110,10 +110,6 @@ bool AutomaticBoxes::has_few_batches(const Tried& tried, const Progress& progres
     return is_enough(orders_.fewest_batches());
 }
 
-bool AutomaticBoxes::is_near_bound(const Tried& tried) const {
-    return is_near(batches_of(tried.buckets), lower_bound_ - singles_.batches);
-}
-
 /// The boxes of the best order. Their batches are those of the sorted cut in the end.
 AutomaticBoxes::Tried AutomaticBoxes::by_orders(uint64_t most, const Progress& progress) {
     if (orders_.size() == 0) add_orders(progress);
@@ -130,8 +126,7 @@ AutomaticBoxes::Tried AutomaticBoxes::by_orders(uint64_t most, const Progress& p
 
 AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
     std::vector<Tried> all{by_cuts(finder_, unlimited, progress)};
-    const bool has_few = meets_target(all[0]) || has_few_batches(all[0], progress);
-    if (has_few && (meets_target(all[0]) || is_near_bound(all[0]))) return std::move(all[0]);
+    if (meets_target(all[0]) || has_few_batches(all[0], progress)) return std::move(all[0]);
     // With whole numbers of samples, or if another budget still limits them, no single cut may
     // save batches where several do. A number that is not whole shows what each one is worth.
     const bool keeps_tails = options().keeps_tail();
@@ -140,13 +135,6 @@ AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
         [&](auto lengths) { return batch_sizes_.smooth(lengths); }, keeps_tails);
     // Boxes of fewer batches are cut off whatever the fewest are, so larger ones never end.
     all.push_back(by_cuts(finer, range_.most, progress));
-    if (has_few) {  // as a sorted cut, which can itself be far from the bound
-        const bool is_better =
-            all[1].overhead < all[0].overhead && has_few_batches(all[1], progress);
-        Tried& better = all[is_better];
-        better.nearest = std::max(target_, std::min(all[0].nearest, all[1].overhead));
-        return std::move(better);
-    }
     if (!has_few_batches(all[1], progress) ||
         (!meets_target(all[1]) && cells_.size() <= most_tried)) {
         all.push_back(by_orders(range_.most, progress));

@@ -28,7 +28,6 @@ private:
     Tried by_cuts(const BoxFinder& finder, uint64_t most, const Progress& progress) const;
     Tried by_orders(uint64_t most, const Progress& progress);
     bool has_few_batches(const Tried& tried, const Progress& progress);
-    bool is_near_bound(const Tried& tried) const;
     bool meets_target(const Tried& tried) const { return tried.overhead <= target_; }
     void add_orders(const Progress& progress);
 

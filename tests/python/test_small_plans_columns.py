@@ -36,14 +36,6 @@ def test_one_outlier_is_alone():
     assert sab.plan(shifted, 8192, separate_by=np.arange(202) // 101).batch_count == 4
 
 
-def test_a_larger_budget_makes_fewer_batches():
-    random = np.random.default_rng(0)
-    logarithms = [random.normal(5, deviation, 2000) for deviation in (1.2, 1)]
-    sizes = np.minimum(np.exp(logarithms).astype(int) + 1, 1024).T
-    counts = [sab.plan(sizes, budget).batch_count for budget in (2048, 2250, 2375, 2500)]
-    assert counts == sorted(counts, reverse=True)
-
-
 def test_mixtures_with_a_small_source_of_long_samples():
     short, long = np.full((400, 2), 10), np.full((3, 2), 500)
     mixture = sab.Mixture({"short": short, "long": long}, repeat={"short": 1, "long": 1})

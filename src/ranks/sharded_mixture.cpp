@@ -254,9 +254,9 @@ public:
     }
     BatchSums sums() const override {
         BatchSums sums;
-        const auto planned = static_cast<double>(plan_->order().size());
-        const double used = planned - static_cast<double>(batches_->left_out());
-        sums.add(sums_of(*plan_), used / planned / static_cast<double>(shards()));
+        const BatchSums planned = sums_of(*plan_);
+        const double used = planned.samples - static_cast<double>(batches_->left_out());
+        sums.add(planned, used / planned.samples / static_cast<double>(shards()));
         return sums;
     }
     BatchSums sums_at(uint64_t position) const override {

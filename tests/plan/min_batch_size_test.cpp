@@ -377,7 +377,7 @@ TEST(MinBatchSize, HoldsInShards) {
             for (std::vector<uint32_t>& part : shard) {
                 part.resize(20 + random() % (round % 3 == 0 ? 200 : 10));
                 for (uint32_t& length : part)
-                    length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 900 : 60));
+                    length = 1 + static_cast<uint32_t>(random() % (random() % 20 == 0 ? 3000 : 60));
             }
         }
         std::vector<double> repeats(sources, 1);

@@ -34,15 +34,18 @@ public:
         change(at(leaves_ + row));
         for (std::size_t node = (leaves_ + row) / 2; node > 0; node /= 2) find_least(node);
     }
-    /// The first row from `from` to below `end` with no number above its limit; else `end`.
-    std::size_t first(std::size_t from, std::size_t end, const double* limits) const {
+    /// The first row from `from` to below `end` with no number above its limit; else `end`, also
+    /// after `looks` at nodes: with several numbers a row there may be as many as nodes.
+    std::size_t first(std::size_t from, std::size_t end, const double* limits,
+                      std::size_t looks = std::numeric_limits<std::size_t>::max()) const {
         if (from >= end) return end;
         std::size_t node = leaves_ + from;
         while (node % 2 == 0) node /= 2;
-        while (true) {
-            while (is_within(node, limits)) {
+        for (; looks > 0; --looks) {
+            if (is_within(node, limits)) {
                 if (node >= leaves_) return std::min(node - leaves_, end);
                 node *= 2;
+                continue;
             }
             while (node % 2 == 1) node /= 2;
             if (node == 0) return end;
@@ -50,6 +53,7 @@ public:
             const auto levels = std::bit_width(leaves_) - std::bit_width(node);
             if ((node << levels) - leaves_ >= end) return end;
         }
+        return end;
     }
 
 private:

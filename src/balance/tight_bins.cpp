@@ -233,6 +233,7 @@ double least_bins(std::span<const double> weights, double capacity,
 }
 
 uint64_t pack_first_fit(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {
+    constexpr std::size_t most_looks = 1024;  // at nodes, for each sample
     const std::size_t kinds = samples.capacities.size();
     LeastTree held;
     held.reset(bins, kinds,
@@ -242,7 +243,8 @@ uint64_t pack_first_fit(const StepItems& samples, uint64_t bins, std::span<uint3
     for (const uint32_t item : by_largest_share(samples)) {
         for (std::size_t b = 0; b < kinds; ++b)
             room[b] = samples.capacities[b] - samples.weight_table()[b][item];
-        const std::size_t bin = held.first(0, bins, room.data());
+        std::size_t bin = held.first(0, used, room.data(), most_looks);
+        if (bin == used) bin = held.first(used, bins, room.data(), most_looks);  // an empty one
         if (bin == bins) return 0;
         held.change(bin, [&](std::span<double> weights) {
             for (std::size_t b = 0; b < kinds; ++b) weights[b] += samples.weight_table()[b][item];

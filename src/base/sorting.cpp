@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t few = 1024;  // are sorted faster by comparing
 constexpr unsigned digit_bits = 11;
 constexpr std::size_t digits = std::size_t{1} << digit_bits;
+constexpr std::size_t stretch = std::size_t{1} << 16;  // of keys, after which `worked` is called
+
+using Worked = std::function<void(std::size_t)>;
 
 struct Keyed {
     uint64_t key;
@@ -24,19 +27,24 @@ uint64_t bits_of(double number) {
 }
 
 /// By one digit; equal ones keep their order. False if all have the same.
-bool sort_by_digit(const std::vector<Keyed>& from, std::vector<Keyed>& to, unsigned shift) {
+bool sort_by_digit(std::span<const Keyed> from, std::vector<Keyed>& to, unsigned shift,
+                   const Worked& worked) {
     std::array<std::size_t, digits> begins{};
     const auto digit_of = [shift](const Keyed& each) { return each.key >> shift & (digits - 1); };
     for (const Keyed& each : from) ++begins[digit_of(each)];
     if (begins[digit_of(from[0])] == from.size()) return false;
     std::size_t begin = 0;
     for (std::size_t& each : begins) begin += std::exchange(each, begin);
-    for (const Keyed& each : from) to[begins[digit_of(each)]++] = each;
+    while (!from.empty()) {
+        const std::span<const Keyed> now = from.first(std::min(stretch, from.size()));
+        for (const Keyed& each : now) to[begins[digit_of(each)]++] = each;
+        if (worked) worked(now.size());
+        from = from.subspan(now.size());
+    }
     return true;
 }
 
-std::vector<uint32_t> by_keys(std::span<const double> keys, double sign,
-                              const std::function<void(std::size_t)>& worked) {
+std::vector<uint32_t> by_keys(std::span<const double> keys, double sign, const Worked& worked) {
     std::vector<Keyed> sorted;
     sorted.reserve(keys.size());
     for (const double key : keys)
@@ -45,10 +53,8 @@ std::vector<uint32_t> by_keys(std::span<const double> keys, double sign,
         std::ranges::stable_sort(sorted, {}, &Keyed::key);
     } else {
         std::vector<Keyed> other(sorted.size());
-        for (unsigned shift = 0; shift < 64; shift += digit_bits) {
-            if (sort_by_digit(sorted, other, shift)) sorted.swap(other);
-            if (worked) worked(keys.size());
-        }
+        for (unsigned shift = 0; shift < 64; shift += digit_bits)
+            if (sort_by_digit(sorted, other, shift, worked)) sorted.swap(other);
     }
     std::vector<uint32_t> numbers;
     numbers.reserve(sorted.size());
@@ -62,8 +68,7 @@ std::vector<uint32_t> by_ascending(std::span<const double> keys) {
     return by_keys(keys, 1, {});
 }
 
-std::vector<uint32_t> by_descending(std::span<const double> keys,
-                                    const std::function<void(std::size_t)>& worked) {
+std::vector<uint32_t> by_descending(std::span<const double> keys, const Worked& worked) {
     return by_keys(keys, -1, worked);
 }
 

@@ -10,8 +10,8 @@ namespace sab {
 
 /// The indices of `keys`, smallest key first. Equal keys keep their order. Not for NaN.
 std::vector<uint32_t> by_ascending(std::span<const double> keys);
-/// The same, largest key first. `worked`: called after each pass over many keys, with their number;
-/// it may throw.
+/// The same, largest key first. `worked`: called after each stretch of many keys that a pass went
+/// over, with their number; it may throw.
 std::vector<uint32_t> by_descending(std::span<const double> keys,
                                     const std::function<void(std::size_t)>& worked = {});
 

@@ -330,7 +330,7 @@ typedef struct sab_sampler_options {
  * Epochs with odd numbers may have buckets of their own, whose borders lie in the middle of those
  * of the others. Fewer mates of an epoch then meet again in the next one. Both have the same number
  * of batches and keep the same rules. Automatic plans of one column have a second set of buckets
- * where it adds at most 0.5 % of the batches and pays for its padding; sab_plan_info.second_buckets
+ * where it adds at most 1 % of the batches and pays for its padding; sab_plan_info.second_buckets
  * says so. None have it with `separate_by`, `max_shapes`, `min_batch_size` above 1 or
  * `bucket_batches` 1, and none of mixtures.
  *

@@ -157,24 +157,26 @@ struct BoundaryFinder::Middle {
 
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
                                                            const std::vector<BucketRange>& equal) {
-    std::vector<BucketRange> found = by_fewest_batches(fewest, samples(), waste(equal), {});
+    std::vector<BucketRange> found = by_fewest_batches(fewest, samples(), waste(equal), 0, {});
     return found.empty() ? equal : found;
 }
 
 std::vector<BucketRange> BoundaryFinder::between(std::span<const BucketRange> others,
-                                                 uint64_t fewest, uint64_t most) {
+                                                 uint64_t fewest, uint64_t least, uint64_t most) {
     std::vector<Middle> middles;
     for (const BucketRange& other : others) {
         const uint64_t quarter = (other.end - other.begin) / 4;
         middles.push_back({other.begin + quarter - begin_, other.end - quarter - begin_});
     }
-    return by_fewest_batches(fewest, others.back().end - begin_, Waste{0, 0, most + 1}, middles);
+    return by_fewest_batches(fewest, others.back().end - begin_, Waste{0, 0, most + 1}, least,
+                             middles);
 }
 
-/// Of so many samples, from the shortest on. Empty if they would be no better than `limit`.
+/// Of so many samples, from the shortest on, with at least so many batches. Empty if they would be
+/// no better than `limit`.
 /// `middles`: where buckets may begin, ascending; empty: anywhere.
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint64_t samples,
-                                                           const Waste& limit,
+                                                           const Waste& limit, uint64_t at_least,
                                                            const std::vector<Middle>& middles) {
     const uint64_t offsets = end_ - begin_;
     // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
@@ -217,7 +219,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint
         // All remaining samples may be the last bucket.
         const uint64_t all = batches + (way.left + size - 1) / size;
         const double all_padded = way.padded + padded_length * static_cast<double>(way.left);
-        if (all < least || (all == least && all_padded < least_padded)) {
+        if (all >= at_least && (all < least || (all == least && all_padded < least_padded))) {
             least = all;
             least_padded = all_padded;
             last = batches / step;

@@ -58,9 +58,10 @@ public:
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest,
                                                const std::vector<BucketRange>& equal);
     /// The same of the samples of `others`, which begin with the shortest, with borders in the
-    /// middle half of these and at most `most` batches. Empty if there are none.
+    /// middle half of these, and with as few of `least` to `most` batches as can be. Empty if there
+    /// are none.
     std::vector<BucketRange> between(std::span<const BucketRange> others, uint64_t fewest,
-                                     uint64_t most);
+                                     uint64_t least, uint64_t most);
 
     using Tried = Automatic<std::vector<BucketRange>>;
     using OverheadOf = std::function<double(const std::vector<BucketRange>&)>;
@@ -132,7 +133,7 @@ public:
 private:
     struct Middle;
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest, uint64_t samples,
-                                               const Waste& limit,
+                                               const Waste& limit, uint64_t at_least,
                                                const std::vector<Middle>& middles);
     double total_before(uint64_t offset) const;
     double padded_at(uint64_t offset) {

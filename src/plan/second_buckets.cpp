@@ -34,29 +34,6 @@ uint64_t fewest_batches(const std::vector<BucketRange>& ranges, uint64_t samples
     return fewest;
 }
 
-/// Cuts the samples of the buckets with the most batches into one batch more each, so that these
-/// cost little less than others. False if that does not give `extra` batches more.
-bool add_batches(std::vector<BucketRange>& ranges, uint64_t extra, const PlanOptions& options) {
-    // A batch of its own size is a tail, and given batch sizes are kept.
-    if (extra > 0 && (!options.keeps_tail() || !options.batch_sizes.empty())) return false;
-    std::vector<BucketRange*> largest;
-    largest.reserve(ranges.size());
-    for (BucketRange& range : ranges) largest.push_back(&range);
-    std::ranges::sort(largest, [](const BucketRange* one, const BucketRange* other) {
-        return std::pair(other->batches(), one) < std::pair(one->batches(), other);
-    });
-    for (auto each = largest.begin(); extra > 0 && each != largest.end(); ++each) {
-        BucketRange cut = **each;
-        const uint64_t batches = cut.batches() + 1, multiple = options.batch_size_multiple;
-        cut.batch_size = (cut.end - cut.begin + batches - 1) / batches;
-        cut.batch_size += (multiple - cut.batch_size % multiple) % multiple;
-        if (cut.batches() != batches) continue;
-        **each = cut;
-        --extra;
-    }
-    return extra == 0;
-}
-
 /// How many buckets, from the shortest samples on, have all but a share of the pairs of batch
 /// mates.
 std::size_t buckets_without(const std::vector<BucketRange>& ranges, double share) {
@@ -119,26 +96,42 @@ private:
         const Waste waste = finder_.waste(ranges);
         return std::max(waste.padding, 1e-4 * waste.padded);
     }
+    double loss_of(const PlanRanges& sets) const {
+        return finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
+               (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
+    }
+    /// Makes the set with fewer batches anew, between the buckets of the other, until both have as
+    /// many. Smaller batches instead would cost less than others, for which ranks wait.
+    bool equalize(PlanRanges& sets, uint64_t fewest, uint64_t most) {
+        for (int made = 0;; ++made) {
+            const uint64_t of_first = batches_of(sets.first, SAB_TAIL_KEEP),
+                           of_second = batches_of(sets.second, SAB_TAIL_KEEP);
+            if (of_first == of_second || made == 2) return of_first == of_second;
+            if (of_first > of_second) std::swap(sets.first, sets.second);
+            sets.first = finder_.between(sets.second, fewest, std::max(of_first, of_second), most);
+            if (sets.first.empty()) return false;
+        }
+    }
     void add(const std::vector<BucketRange>& first, std::size_t count, uint64_t fewest) {
         const auto kept = first.begin() + static_cast<std::ptrdiff_t>(count);
         const uint64_t of_kept = batches_of({kept, first.end()}, SAB_TAIL_KEEP);
-        PlanRanges sets{first, {}};
-        if (of_kept < most_)
-            sets.second = finder_.between(std::span(first).first(count), fewest, most_ - of_kept);
-        if (sets.second.empty()) return;
-        sets.second.insert(sets.second.end(), kept, first.end());
-        const double loss = finder_.meet_again(sets.first, sets.second, true) / meet_again_ *
-                            (padding_of(sets.first) + padding_of(sets.second)) / (2 * padding_);
-        if (loss > most_loss) return;
+        if (of_kept >= most_) return;
+        const uint64_t most = most_ - of_kept;
+        const auto with_kept = [&](PlanRanges sets) {
+            for (std::vector<BucketRange>* set : {&sets.first, &sets.second})
+                set->insert(set->end(), kept, first.end());
+            return sets;
+        };
+        PlanRanges sets{{first.begin(), kept}, {}};
+        sets.second = finder_.between(sets.first, fewest, 0, most);
+        if (sets.second.empty() || loss_of(with_kept(sets)) > most_loss) return;
         has_gain_ = true;
-        const uint64_t of_first = batches_of(first, options_.tail),
-                       of_second = batches_of(sets.second, options_.tail),
-                       batches = std::max(of_first, of_second);
-        if (batches > most_ || !add_batches(sets.first, batches - of_first, options_) ||
-            !add_batches(sets.second, batches - of_second, options_))
-            return;
+        if (!equalize(sets, fewest, most)) return;
+        sets = with_kept(std::move(sets));
+        const double loss = loss_of(sets);
         if (loss < best_.loss && overhead_of(sets.first) <= most_wasted_ &&
-            overhead_of(sets.second) <= most_wasted_)
+            overhead_of(sets.second) <= most_wasted_ &&
+            batches_of(sets.first, options_.tail) == batches_of(sets.second, options_.tail))
             best_ = {std::move(sets), loss};
     }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t few = 1024;  // are sorted faster by comparing
 constexpr unsigned digit_bits = 11;
 constexpr std::size_t digits = std::size_t{1} << digit_bits;
-constexpr std::size_t stretch = std::size_t{1} << 16;  // of keys, after which `worked` is called
+constexpr std::size_t stretch_of_keys = std::size_t{1} << 16;  // after which `worked` is called
 
 using Worked = std::function<void(std::size_t)>;
 
@@ -36,7 +36,7 @@ bool sort_by_digit(std::span<const Keyed> from, std::vector<Keyed>& to, unsigned
     std::size_t begin = 0;
     for (std::size_t& each : begins) begin += std::exchange(each, begin);
     while (!from.empty()) {
-        const std::span<const Keyed> now = from.first(std::min(stretch, from.size()));
+        const std::span<const Keyed> now = from.first(std::min(stretch_of_keys, from.size()));
         for (const Keyed& each : now) to[begins[digit_of(each)]++] = each;
         if (worked) worked(now.size());
         from = from.subspan(now.size());

@@ -11,7 +11,7 @@ namespace sab {
 namespace {
 
 constexpr double even_to = 1.0005;          // the costliest rank, to the mean
-constexpr double most_repeated = 0.1;          // of the cost of a part of a tree
+constexpr double most_repeated = 0.1;       // of the cost of a part of a tree
 constexpr std::size_t most_receivers = 2;   // ranks that a part of a tree may go to
 constexpr std::size_t moves_of_a_rank = 3;  // at most, on average
 

@@ -615,7 +615,8 @@ static void ShapesAuto_AreTheFewestThatMeetTheTarget(void) {
         EXPECT(report.target_met == (report.padding <= 0.05) && (limit > 0 || report.target_met));
         sab_plan_free(plan);
     }
-    const int32_t two[] = {5, 5, 5, 5, 3, 3, 3}; /* no target is met; 3 shapes are all there can be */
+    const int32_t two[] = {5, 5, 5, 5,
+                           3, 3, 3}; /* no target is met; 3 shapes are all there can be */
     sab_plan_options options = budget(16);
     options.shapes = SAB_SHAPES_AUTO;
     options.padding_target = 1e-9;

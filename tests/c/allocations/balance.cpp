@@ -193,7 +193,8 @@ SCENARIO(load_balancing_batches, Threads::none) {
 }
 
 SCENARIO(balanced_columns, Threads::none) {
-    sab_sizes *parts[2] = {sizes_of(run, few_lengths()), sizes_of(run, few_lengths())}, *sizes = nullptr;
+    sab_sizes *parts[2] = {sizes_of(run, few_lengths()), sizes_of(run, few_lengths())},
+              *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_columns_new(parts, nullptr, 2, &sizes));
     for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
     const uint32_t both[] = {1, 1}, second[] = {0, 1};

@@ -392,7 +392,7 @@ void Sampler_IsARangeOfBatches() {
 void Samplers_OfEachKind() {
     const sab::Sizes sizes(tokens());
     const sab::Plan plan = small_plan();
-    sab::SequentialSampler sequential(plan);
+    sab::SequentialSampler sequential(plan, sab::SamplerOptions());
     EXPECT(has_each_once(walk(sequential), 1000));
     sab::CostliestSampler costliest(plan, 3);
     EXPECT(std::distance(costliest.begin(), costliest.end()) == 3);
@@ -540,7 +540,7 @@ void OrdersOfOtherPackages_GiveEachSampleOnce() {
     by_boundaries.boundaries = boundaries.data();
     by_boundaries.boundary_count = boundaries.size();
     const sab::Plan plan(sizes, by_boundaries);
-    sab::BionemoSampler bionemo(plan);
+    sab::BionemoSampler bionemo(plan, sab::BionemoOptions());
     EXPECT(has_each_once(walk(bionemo), 1000));
     sab::BaguaOptions balancing;
     balancing.batch_size = 7;

@@ -138,7 +138,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
 }
 
 void Partitioner::report_work() {
-    constexpr uint64_t usual_work = 16;  // an item: sorted, joined, listed, moved
+    constexpr uint64_t usual_work = 12;  // an item: sorted, joined, listed, moved
     done_ += std::exchange(unreported_, 0);
     const uint64_t total = usual_work * (costs_.size() + rules_.parts);
     report_progress(std::min(done_, total), total);

@@ -8,12 +8,12 @@ namespace {
 
 constexpr std::size_t most_looked = 8;  // children that do not fit
 constexpr double nothing[SAB_MAX_BUDGETS + 1] = {};
-constexpr double most = std::numeric_limits<double>::max();
+constexpr double largest_number = std::numeric_limits<double>::max();
 
 /// Of LeastTree: what is not taken.
 Load anything() {
     Load limits;
-    limits.fill(most);
+    limits.fill(largest_number);
     return limits;
 }
 
@@ -113,7 +113,7 @@ void SharedBranches::choose_children(uint32_t node, const double* above, const L
     for (std::size_t at = nodes_[node].first; at < end; ++at) {
         Load room;
         for (std::size_t k = 0; k < items_->kinds; ++k)
-            room[k] = std::min(limits[k] - sum_[k] + above[k], most);
+            room[k] = std::min(limits[k] - sum_[k] + above[k], largest_number);
         const std::size_t fitting = loads_.first(at, end, room.data());
         for (; looked < most_looked; ++looked, ++at) {
             at = loads_.first(at, fitting, any.data());

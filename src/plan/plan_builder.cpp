@@ -348,7 +348,10 @@ PlanRanges PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts, Waste& 
         facts.total -= finder.total(begin_, begin_ + left_out);
         waste += finder.waste(ranges);
         facts.padding_target = options().padding_target;
-        facts.nearest_target = found.nearest;
+        // The first of two sets may reach less than one alone.
+        facts.nearest_target = std::max(
+            facts.padding_target, std::min(found.nearest, overhead(waste, facts.lower_bound,
+                                                                   !options().budgets.empty())));
     }
     const auto add_singles = [&](std::vector<BucketRange>& to) {
         to.insert(to.end(), alone.begin(), alone.end());

@@ -17,12 +17,13 @@ uint64_t batches_of(const std::vector<BucketRange>& ranges, sab_tail tail) {
     return batches;
 }
 
-/// The most batches of a plan that misses its target.
-uint64_t most_that_miss(BoundaryFinder& finder, const PlanOptions& options) {
-    if (options.bucket_batches > 1)
-        return finder.waste(finder.equal_buckets(options.bucket_batches, false)).batches;
-    const uint64_t cut = finder.sorted_cut();
-    return cut + cut / 4;
+/// The most batches of a plan that misses its target: those of equal buckets, and without a given
+/// number of batches a bucket, also a quarter more than those of the sorted cut.
+uint64_t most_that_miss(BoundaryFinder& finder, const PlanOptions& options, uint64_t lower_bound) {
+    const uint64_t usual = automatic_range(options, lower_bound, finder.samples()).most,
+                   equal = finder.waste(finder.equal_buckets(usual, false)).batches,
+                   cut = finder.sorted_cut();
+    return options.bucket_batches > 1 ? equal : std::min(equal, cut + cut / 4);
 }
 
 /// The fewest batches of a bucket, but for those of the longest 1 % of the samples.
@@ -62,7 +63,7 @@ public:
           is_met_(overhead_of(only) <= options.padding_target),
           most_wasted_(is_met_ ? options.padding_target : 1.25 * overhead_of(only)),
           most_(batches_of(only, SAB_TAIL_KEEP) * 101 / 100) {
-        if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options));
+        if (!is_met_) most_ = std::min(most_, most_that_miss(finder, options, lower_bound));
     }
     /// Whether two sets were found.
     bool is_good() const { return best_.loss <= most_loss; }

@@ -92,6 +92,7 @@ SCENARIO(partition, Threads::none) {
               sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
     options.cost_count = 2;
+    options.weights = nullptr;
     options.capacities = nullptr, options.capacity_count = 0;
     options.equal_counts = 0;
     parts.resize(lengths().size() / 2);

@@ -71,6 +71,7 @@ SharedFiller::SharedFiller(const SharedItems& items) : items_(items), all_(items
     all_.build(leaves);
     sizes_.resize(all_.trees());
     std::vector<double> paths;  // what the leaves of each tree have in common
+    paths.reserve(all_.trees());
     for (uint32_t tree = 0; tree < all_.trees(); ++tree)
         paths.push_back(all_.leaves_of(tree) > 1 ? all_.value_of(tree)[0] : 0);
     by_path_ = by_ascending(paths);

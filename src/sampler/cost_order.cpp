@@ -104,6 +104,7 @@ double CostOrder::waste_of(std::span<const uint64_t> last, std::span<const uint3
         if (last[k] == 0) waste += highest - classes_[k].cost;
     std::erase_if(runs, [](const BatchRun& run) { return run.batches == 0; });
     std::vector<uint64_t> samples;
+    samples.reserve(runs.size());
     for (const BatchRun& run : runs) samples.push_back(run.most_pieces);
     uint64_t most_pieces = 0;
     for (BatchRun& run : runs)

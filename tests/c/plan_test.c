@@ -1186,6 +1186,18 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("tail = 3", options.tail = 3);
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
+    EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
+    sab_sizes_free(sizes);
+    sab_cost_free(two_columns);
+    sab_cost_free(falling);
+}
+
+static void Plan_OptionsThatDoNotGoTogether_AreNamed(void) {
+    sab_sizes *sizes = sizes_of(lengths(50), 50);
+    sab_plan *plan = NULL;
+    sab_plan_options options;
     REFUSED("max_shapes = 1", (options.max_shapes = one_count(1), options.max_shape_count = 1));
     REFUSED("max_shape_count = 1: must not be given with", options.max_shapes = one_count(3),
             options.max_shape_count = 1;
@@ -1201,12 +1213,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("batch_size_multiple = 2: goes with a budget only", options.budget_count = 0;
             options.budgets = NULL; options.batch_sizes = one_count(3);
             options.batch_size_count = 1; options.batch_size_multiple = 2);
-    EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
-    EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
-    EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
     sab_sizes_free(sizes);
-    sab_cost_free(two_columns);
-    sab_cost_free(falling);
 }
 
 static int32_t failing_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
@@ -1622,6 +1629,7 @@ int main(void) {
     RUN(Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges);
 #endif
     RUN(Plan_BadOptions_AreNamed);
+    RUN(Plan_OptionsThatDoNotGoTogether_AreNamed);
     RUN(CostCallback_FailsLiesOrWorks);
     RUN(Plan_SaysWhatItHolds);
     RUN(Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused);

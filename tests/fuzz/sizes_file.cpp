@@ -56,10 +56,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sab_status status = sab_sizes_file_new(path, &options, &sizes);
     // No column is given, all texts of a field are numbers, or options that the format does not
     // use.
-    const bool may_refuse = (target.format == nullptr || target.column != nullptr ||
-                             options.text_unit != SAB_TEXT_BYTES || options.missing != 0 ||
-                             options.nulls != 0) &&
-                            status == SAB_E_ARGUMENT;
+    const bool may_refuse =
+        (target.format == nullptr || target.column != nullptr ||
+         options.text_unit != SAB_TEXT_BYTES || options.missing != 0 || options.nulls != 0) &&
+        status == SAB_E_ARGUMENT;
     PROMISE(status == SAB_OK ? sizes != nullptr
                              : sizes == nullptr && (status == SAB_E_FORMAT || may_refuse));
     // Every size was checked but those of .npy files.

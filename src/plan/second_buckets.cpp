@@ -21,9 +21,10 @@ uint64_t batches_of(const std::vector<BucketRange>& ranges, sab_tail tail) {
 /// number of batches a bucket, also a quarter more than those of the sorted cut.
 uint64_t most_that_miss(BoundaryFinder& finder, const PlanOptions& options, uint64_t lower_bound) {
     const uint64_t usual = automatic_range(options, lower_bound, finder.samples()).most,
-                   equal = finder.waste(finder.equal_buckets(usual, false)).batches,
-                   cut = finder.sorted_cut();
-    return options.bucket_batches > 1 ? equal : std::min(equal, cut + cut / 4);
+                   equal = finder.waste(finder.equal_buckets(usual, false)).batches;
+    if (options.bucket_batches > 1) return equal;
+    const uint64_t cut = finder.sorted_cut();
+    return std::min(equal, cut + cut / 4);
 }
 
 /// The fewest batches of a bucket, but for those of the longest 1 % of the samples.

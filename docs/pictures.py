@@ -66,18 +66,17 @@ def windows_of(epoch, window):
     return sorted_windows(sizes, BUDGET, np.random.default_rng([0, epoch]), window)
 
 
+def curve(measured, color, label):
+    meet_again = [100 * each.meet_again for each in measured]
+    plt.plot(meet_again, [100 * each.padding for each in measured], "o-", color=color, label=label)
+
+
 def padding():
     windows = [
         measure("", sizes, BUDGET, lambda epoch, window=window: windows_of(epoch, window))
         for window in (5_000, 7_000, 10_000, 14_000, 20_000, 40_000, 100_000)
     ]
-    plt.plot(
-        [100 * each.meet_again for each in windows],
-        [100 * each.padding for each in windows],
-        "o-",
-        color="tab:gray",
-        label="sorted windows of 5,000 to 100,000",
-    )
+    curve(windows, "tab:gray", "sorted windows of 5,000 to 100,000")
     for row in json.loads(compare())["systems"][:-1]:
         if row["system"].startswith("sorted windows"):
             continue
@@ -96,13 +95,7 @@ def padding():
         sab.plan(sizes, budget=BUDGET, padding=target).report()
         for target in (0.003, 0.017, 0.019, 0.025, 0.033, 0.05, 0.08, 0.15, 0.3)
     ]
-    plt.plot(
-        [100 * each.meet_again for each in reports],
-        [100 * each.padding for each in reports],
-        "o-",
-        color="tab:blue",
-        label="libsab, by target of padding",
-    )
+    curve(reports, "tab:blue", "libsab, by target of padding")
     plt.xlabel("batch mates that meet again in the next epoch, %")
     plt.ylabel("padding, %")
     plt.xscale("symlog", linthresh=1)

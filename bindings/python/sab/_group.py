@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sab._arguments import brief, flag, one_of, real_array, whole
 from sab._cost import CostLike, cost_handle
 from sab._display import record_line
-from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, choices, ffi, lib, new_struct, record_of
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Grouping", "Thresholds", "find_thresholds"]
@@ -117,7 +117,7 @@ def find_thresholds(
         ),
         calls,
     )
-    return Thresholds(thresholds, *(getattr(info, field) for field in Thresholds._fields[1:]))
+    return record_of(Thresholds, info, thresholds=thresholds)
 
 
 class Grouping:

@@ -12,12 +12,12 @@ from sab._engine import Histogram
 from sab._native import Progress, check, ffi, lib, warn_of_skipped
 from sab._plan import Plan, new_plan
 from sab._plan_options import (
-    WHY_SKIPPED,
     BoundariesLike,
     Oversize,
     PlanOptions,
     Tail,
     plan_options,
+    why_skipped,
 )
 from sab._sizes import SizesLike, as_sizes
 
@@ -150,6 +150,5 @@ def plan(
         made = _plan_of_histogram(sizes, budget, given)
     else:
         made = new_plan(as_sizes(sizes), budget, given)
-    why = WHY_SKIPPED if min_batch_size <= 1 else f"{WHY_SKIPPED}, or too few for min_batch_size,"
-    warn_of_skipped(made.skipped_count, made.sample_count, why)
+    warn_of_skipped(made.skipped_count, made.sample_count, why_skipped(min_batch_size))
     return made

@@ -20,7 +20,7 @@ from sab._arguments import (
     whole,
 )
 from sab._cost import ONE_COLUMN
-from sab._native import Calls, CData, check, choices, ffi, lib, new_struct
+from sab._native import Calls, CData, check, choices, ffi, lib, new_struct, record_of
 from sab._sizes import Sizes, SizesLike, as_sizes, owned
 
 __all__ = ["Mixture", "SourceReport"]
@@ -489,9 +489,7 @@ def reports_of(mixture: Mixture | None, sampler: CData, calls: Calls) -> dict[Na
     reports = ffi.new("sab_mixture_report[]", [size] * len(mixture.names))
     count = len(mixture.names)
     check(lib.sab_mixture_get_report(sampler, calls.options(), reports, count), calls)
-    fields = SourceReport._fields
-    each = (SourceReport(*(getattr(report, name) for name in fields)) for report in reports)
-    return dict(zip(mixture.names, each))
+    return dict(zip(mixture.names, (record_of(SourceReport, report) for report in reports)))
 
 
 def source_table(sources: Mapping[Name, SourceReport]) -> tuple[list[str], list[list[str]]]:

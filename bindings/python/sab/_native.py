@@ -210,10 +210,10 @@ def new_struct(kind: str) -> CData:
     return ffi.new(f"{kind} *", {"struct_size": ffi.sizeof(kind)})
 
 
-def record_of(kind: type[Record], struct: CData) -> Record:
-    """The named tuple of the fields of a struct that have its names."""
+def record_of(kind: type[Record], struct: CData, **others: Any) -> Record:
+    """The named tuple of ``others``, and for the rest of the fields of a struct by their names."""
     names: Sequence[str] = getattr(kind, "_fields")  # noqa: B009  # of any named tuple
-    return kind(*(getattr(struct, name) for name in names))
+    return kind(*(others[name] if name in others else getattr(struct, name) for name in names))
 
 
 def column_names(names: CData, count: int) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from sab._native import (
 from sab._order import LastStep, options_of, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR, Multiple, set_multiples
 from sab._random_access import RandomAccessSampler
-from sab._report import source_lines, step_samples_fact
+from sab._report import OF_EACH_BALANCE, source_lines, step_samples_fact
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
 
@@ -336,23 +336,18 @@ class PackedSampler(RandomAccessSampler):
         report = new_struct("sab_balanced_report")
         check(lib.sab_balanced_sampler_get_report(self._handle, calls.options(), report), calls)
         info = self.info
-        fields: list[Any] = [
-            report.samples,
-            report.skipped,
-            report.dropped,
-            info.split,
-            info.sequences,
-            info.bins,
-            info.lower_bound,
-            info.most_sequences,
-            *(getattr(report, name) for name in PackedReport._fields[8:12]),
-            per_column(report.totals, self._columns),
-            report.fill,
-            *(getattr(report, name)[0] for name in PackedReport._fields[14:19]),
-            *(getattr(report, name) for name in PackedReport._fields[19:-1]),
-            reports_of(self._mixture, self._handle, calls),
-        ]
-        return PackedReport(*fields)
+        return record_of(
+            PackedReport,
+            report,
+            split=info.split,
+            sequences=info.sequences,
+            bins=info.bins,
+            lower_bound=info.lower_bound,
+            most_sequences=info.most_sequences,
+            total=per_column(report.totals, self._columns),
+            **{name: getattr(report, name)[0] for name in OF_EACH_BALANCE},
+            sources=reports_of(self._mixture, self._handle, calls),
+        )
 
 
 class BinPatterns(NamedTuple):

@@ -14,7 +14,7 @@ from sab._cost import BalanceLike, BudgetLike
 from sab._display import as_html, one_line
 from sab._engine import Places, located, sources_pointer
 from sab._mixture import Mixture, Name, SourceReport, reports_of
-from sab._native import Calls, CData, Progress, check, column_names, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, check, column_names, ffi, lib, new_struct, record_of
 from sab._order import LastStep, order_of, sampler_options
 from sab._pictures import axes_of, draw_buckets
 from sab._plan_options import PlanOptions, plan_options
@@ -138,9 +138,8 @@ class Plan(Saved, kind="sab_plan"):
         buckets: list[Bucket] = []
         for index in range(first, first + count):
             check(lib.sab_plan_get_bucket(self._handle, index, bucket))
-            lengths = [per_column(getattr(bucket, name), self._columns) for name in _LENGTHS]
-            others = [getattr(bucket, name) for name in Bucket._fields[len(_LENGTHS) :]]
-            buckets.append(Bucket(*lengths, *others))
+            lengths = {name: per_column(getattr(bucket, name), self._columns) for name in _LENGTHS}
+            buckets.append(record_of(Bucket, bucket, **lengths))
         return buckets
 
     @property
@@ -216,14 +215,13 @@ class Plan(Saved, kind="sab_plan"):
         totals = [ffi.new("double[]", len(self._columns)) for _ in range(2)]
         report.totals, report.padded_totals = totals
         check(lib.sab_plan_get_report(self._handle, options, calls.options(), report), calls)
-        others = ("totals", "padded_totals", "shape_paddings", "buckets", "sources")
-        fields = {name: getattr(report, name) for name in Report._fields if name not in others}
-        fields["target_met"] = bool(report.target_met)
-        fields["totals"], fields["padded_totals"] = (
-            dict(zip(self._columns, numbers)) for numbers in totals
-        )
-        return Report(
-            **fields,
+        own, padded = (dict(zip(self._columns, numbers)) for numbers in totals)
+        return record_of(
+            Report,
+            report,
+            target_met=bool(report.target_met),
+            totals=own,
+            padded_totals=padded,
             shape_paddings=self.shape_paddings,
             buckets=self.buckets,
             sources=self._source_reports(options, calls),

@@ -38,7 +38,6 @@ Oversize = Literal["skip", "error", "single"]
 BoundariesLike = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]
 _PADDING = 0.01  # by default; not told to the library, which refuses it beside boundaries
 _MOST_BOXES = 1 << 16  # that edges of several columns may make
-WHY_SKIPPED = "outside the boundaries or over the budget"
 Multiple = Union[float, Mapping[str, float]]  # of all columns, or of each that is named
 
 
@@ -63,6 +62,12 @@ class PlanOptions(TypedDict, total=False):
     separate_by: npt.ArrayLike | Literal["source"] | None
     threads: int
     progress: bool | Progress | None
+
+
+def why_skipped(min_batch_size: int) -> str:
+    """What a warning says of samples that no batch has."""
+    why = "outside the boundaries or over the budget"
+    return why if min_batch_size <= 1 else f"{why}, or too few for min_batch_size,"
 
 
 def check_names(given: PlanOptions) -> None:

@@ -37,19 +37,20 @@ from sab._native import (
     ffi,
     lib,
     new_struct,
+    record_of,
     warn_of_skipped,
 )
 from sab._order import LastStep, Order, options_of, order_of, sampler_options
 from sab._plan_options import (
     SKIP_OR_ERROR,
-    WHY_SKIPPED,
     Multiple,
     PlanOptions,
     plan_options,
     set_multiples,
+    why_skipped,
 )
 from sab._random_access import RandomAccessSampler, remake
-from sab._report import source_lines, step_samples_fact
+from sab._report import OF_EACH_BALANCE, source_lines, step_samples_fact
 from sab._sampler import OUTPUTS, Output
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -560,15 +561,14 @@ class BalancedSampler(RandomAccessSampler):
             return numbers if len(numbers) > 1 else numbers[0]
 
         mixture = self._source if isinstance(self._source, Mixture) else None
-        fields: list[Any] = [
-            *(getattr(report, name) for name in BalancedReport._fields[:7]),
-            per_column(report.totals, self._columns),
-            per_column(report.padded_totals, self._columns),
-            report.fill,
-            *map(each, BalancedReport._fields[10:-1]),
-            reports_of(mixture, self._handle, calls),
-        ]
-        return BalancedReport(*fields)
+        return record_of(
+            BalancedReport,
+            report,
+            total=per_column(report.totals, self._columns),
+            padded_total=per_column(report.padded_totals, self._columns),
+            **{name: each(name) for name in OF_EACH_BALANCE},
+            sources=reports_of(mixture, self._handle, calls),
+        )
 
 
 class ShardedReport(NamedTuple):
@@ -672,8 +672,7 @@ class ShardedSampler(RandomAccessSampler):
         self._adopt(handle, output)
         self._made_from = (), {"rank": own, "world_size": size}
         self._mixture = source if isinstance(source, Mixture) else None
-        least = plan.get("min_batch_size", 0)
-        why = WHY_SKIPPED if least <= 1 else f"{WHY_SKIPPED}, or too few for min_batch_size,"
+        why = why_skipped(plan.get("min_batch_size", 0))
         warn_of_skipped(self.skipped_count, len(source), why)
 
     def report(self, *, progress: bool | Progress | None = None) -> ShardedReport:

@@ -12,6 +12,15 @@ from sab._pictures import axes_of, draw_padding
 
 __all__ = ["Bucket", "Report"]
 
+# Fields of a balanced report that have a number for each balanced cost.
+OF_EACH_BALANCE = (
+    "rank_imbalance",
+    "largest_rank_imbalance",
+    "micro_batch_imbalance",
+    "time",
+    "least_time",
+)
+
 
 class Bucket(NamedTuple):
     """One bucket of a plan: the fields of ``sab_bucket``. Of sizes with several columns the first

@@ -15,7 +15,7 @@ from sab._model import MemoryModel
 from sab._native import Calls, CData, MismatchError, SkippedWarning, lib, warn_of_skipped
 from sab._order import LastStep, order_of, sampler_options
 from sab._plan import Plan, new_plan
-from sab._plan_options import WHY_SKIPPED, PlanOptions, check_names
+from sab._plan_options import PlanOptions, check_names, why_skipped
 from sab._random_access import RandomAccessSampler
 from sab._sampler import Output
 from sab._sizes import Sizes, SizesLike, as_sizes
@@ -231,7 +231,8 @@ class BucketSampler(PlanSampler):
         self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk, calls=calls)
         self._columns = self._plan.columns
         self._made_from = (self._plan,), {**order, "balance": balance, "output": output}
-        warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)
+        why = why_skipped(options.get("min_batch_size", 0))
+        warn_of_skipped(skipped, self._plan.sample_count, why)
 
 
 class SequentialSampler(PlanSampler):
@@ -258,4 +259,5 @@ class SequentialSampler(PlanSampler):
         self._construct(output, lib.sab_sequential_sampler_new, self._plan._handle, walk)
         self._columns = self._plan.columns
         self._made_from = (self._plan,), {**order, "output": output}
-        warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)
+        why = why_skipped(options.get("min_batch_size", 0))
+        warn_of_skipped(skipped, self._plan.sample_count, why)

@@ -10,12 +10,14 @@
 #include "balance/step_rows.h"
 #include "balance/step_runs.h"
 #include "base/callback.h"
+#include "base/rounding.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
 
 uint64_t rounded_up(uint64_t number, uint64_t multiple) {
-    return (number + multiple - 1) / multiple * multiple;
+    return ceiling(number, multiple) * multiple;
 }
 
 void check_sharing(const sab_step_plan_options& options) {
@@ -216,23 +218,20 @@ private:
 
     /// The indices of each micro-batch.
     void list() {
-        plan_.offsets.assign(parts() + 1, 0);
-        for (const uint32_t part : part_of_) ++plan_.offsets[part + 1];
-        std::partial_sum(plan_.offsets.begin(), plan_.offsets.end(), plan_.offsets.begin());
         plan_.indices.resize(samples_.count);
-        std::vector<uint64_t> next(plan_.offsets.begin(), plan_.offsets.end() - 1);
-        for (std::size_t i = 0; i < samples_.count; ++i)
-            plan_.indices[next[part_of_[i]]++] = static_cast<int64_t>(i);
+        group_items(
+            samples_.count, parts(), plan_.offsets, [&](std::size_t i) { return part_of_[i]; },
+            [&](std::size_t i, uint64_t at) { plan_.indices[at] = static_cast<int64_t>(i); });
     }
 
     void find_costs() {
         const ItemTable costs = samples_.cost_table();
         plan_.balances = costs.kinds;
-        plan_.costs.assign(costs.kinds * parts(), 0);
-        for (std::size_t k = 0; k < costs.kinds && !samples_.is_padded; ++k)
-            for (std::size_t i = 0; i < samples_.count; ++i)
-                plan_.costs[k * parts() + part_of_[i]] += costs[k][i];
-        if (!samples_.is_padded) return;
+        if (!samples_.is_padded) {
+            plan_.costs = costs.sums(part_of_, parts());
+            return;
+        }
+        plan_.costs.resize(costs.kinds * parts());
         list();
         for (uint64_t part = 0; part < parts(); ++part) {
             const PerBudget own = padded_costs(

@@ -162,10 +162,7 @@ void StepRuns::sort() {
 /// RankSearch.
 void StepRuns::group_ranks(std::span<const uint32_t> all) {
     const std::size_t groups = samples_.group_counts.size(), kinds = samples_.balance.size();
-    std::vector<double> sums(kinds * groups);
-    for (std::size_t kind = 0; kind < kinds; ++kind)
-        for (std::size_t i = 0; i < samples_.count; ++i)
-            sums[kind * groups + samples_.group_of[i]] += samples_.cost_table()[kind][i];
+    const std::vector<double> sums = samples_.cost_table().sums(samples_.group_of, groups);
     std::vector<uint32_t> rank_of(groups);
     VectorPartitioner().partition({sums, kinds, groups}, {}, {}, {ranks_, false}, rank_of);
     give_groups(all, rank_of);

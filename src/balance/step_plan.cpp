@@ -231,15 +231,12 @@ private:
             plan_.costs = costs.sums(part_of_, parts());
             return;
         }
-        plan_.costs.resize(costs.kinds * parts());
-        list();
-        for (uint64_t part = 0; part < parts(); ++part) {
-            const PerBudget own = padded_costs(
-                samples_,
-                std::span(plan_.indices)
-                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]));
-            for (std::size_t k = 0; k < costs.kinds; ++k) plan_.costs[k * parts() + part] = own[k];
-        }
+        std::vector<PaddedShape> shapes(parts());
+        for (std::size_t i = 0; i < samples_.count; ++i)
+            shapes[part_of_[i]].add(first_of(samples_.lengths_of(i), samples_.columns));
+        for (const Cost& cost : samples_.balance)
+            for (const PaddedShape& shape : shapes)
+                plan_.costs.push_back(shape.cost(cost, samples_.columns));
     }
 
     /// The micro-batches of each rank in the order of the options.

@@ -120,11 +120,6 @@ uint64_t Passes::end() const {
     return last.position + (steps() - std::min(steps(), last.step)) * micro_batches();
 }
 
-void Passes::check_reachable(uint64_t position, const Base& base) const {
-    check(position >= base.reach, "position", position, "must not be before position ", base.reach,
-          ", where a state of other ranks or another budget took over");
-}
-
 /// Gives a batch of the cursor its place in the pass.
 void Passes::place(EpochBatch& batch) {
     batch.epoch = pass_number_;
@@ -308,9 +303,7 @@ bool Passes::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& bloc
 }
 
 void Passes::at(uint64_t position, EpochBatch& batch) {
-    check_reachable(position, bases().back());
-    check(position < end(), "position", position,
-          "must be below the number of batches of the rank, ", end());
+    check_position(position, bases().back().reach, end(), false);
     visit([&](Home& home) {
         go(position, home);
         cursor_->fill(position - shift_, cursor_->options().rank, batch);
@@ -319,9 +312,7 @@ void Passes::at(uint64_t position, EpochBatch& batch) {
 }
 
 void Passes::seek(uint64_t position) {
-    check_reachable(position, bases().back());
-    check(position <= end(), "position", position,
-          "must be at most the number of batches of the rank, ", end());
+    check_position(position, bases().back().reach, end(), true);
     attempt([&](Home& home) { go_behind(position, home); });
     pass_ = Pass::ready;
 }
@@ -344,9 +335,7 @@ std::size_t Passes::save(std::span<std::byte> out) const {
 }
 
 std::size_t Passes::save_at(uint64_t position, std::span<std::byte> out) {
-    check_reachable(position, bases().front());
-    check(position <= end(), "position", position,
-          "must be at most the number of batches of the rank, ", end());
+    check_position(position, bases().front().reach, end(), true);
     const Base& base = base_at(position);
     const Cursor::Limits limits = cursor_->limits();
     const bool is_last = &base == &bases_.back();

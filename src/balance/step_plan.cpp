@@ -316,54 +316,47 @@ private:
         plan_.group_counts = std::move(samples_.group_counts);
     }
 
-    void list_cu_seqlens() {
-        const std::size_t count = samples_.count;
-        std::vector<int32_t> all;
-        all.reserve(samples_.columns * (count + parts()));
-        for (std::size_t j = 0; j < samples_.columns; ++j) {
-            for (uint64_t part = 0; part < parts(); ++part) {
-                double sum = 0;
-                all.push_back(0);
-                for (uint64_t at = plan_.offsets[part]; at < plan_.offsets[part + 1]; ++at) {
-                    const auto i = static_cast<std::size_t>(plan_.indices[at]);
-                    const double size = samples_.sizes[j * count + i];
-                    sum += size;
-                    if (size != std::floor(size) || sum > std::numeric_limits<int32_t>::max())
-                        return;
-                    all.push_back(static_cast<int32_t>(sum));
-                }
+    /// Adds the cumulative lengths of what each micro-batch has, from `begins` on. False where one
+    /// is not a whole number of 32 bits.
+    template <class LengthOf>
+    bool add_ends(std::span<const uint64_t> begins, const LengthOf& length_of) {
+        for (uint64_t part = 0; part < parts(); ++part) {
+            double sum = 0;
+            plan_.cu_seqlens.push_back(0);
+            for (uint64_t at = begins[part]; at < begins[part + 1]; ++at) {
+                const double length = length_of(at);
+                sum += length;
+                if (length != std::floor(length) || sum > std::numeric_limits<int32_t>::max())
+                    return false;
+                plan_.cu_seqlens.push_back(static_cast<int32_t>(sum));
             }
         }
-        plan_.cu_seqlens = std::move(all);
-        for (std::size_t j = 0; j < samples_.columns; ++j)
+        return true;
+    }
+
+    void list_cu_seqlens() {
+        const std::size_t count = samples_.count, columns = samples_.columns;
+        plan_.cu_seqlens.reserve(columns * (count + parts()));
+        for (std::size_t j = 0; j < columns; ++j)
+            if (!add_ends(plan_.offsets, [&](uint64_t at) {
+                    return samples_.sizes[j * count + static_cast<std::size_t>(plan_.indices[at])];
+                }))
+                return plan_.cu_seqlens.clear();
+        for (std::size_t j = 0; j < columns; ++j)
             plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data() + j * (count + parts()));
     }
 
     void list_shared() {
         Forest& forest = *samples_.forest;
         list_segments(forest, plan_.indices, plan_.offsets, plan_.segments, plan_.segment_offsets);
-        list_segment_lengths();
+        if (add_ends(plan_.segment_offsets,
+                     [&](uint64_t at) { return static_cast<double>(plan_.segments[at].length); }))
+            plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data());
         if (!forest.has_parents) return;
         plan_.nodes = forest.nodes.size();
         for (int64_t& index : plan_.indices)
             index = forest.indices[static_cast<std::size_t>(index)];
         plan_.leaves = std::move(forest.indices);
-    }
-
-    void list_segment_lengths() {
-        std::vector<int32_t> all;
-        for (uint64_t part = 0; part < parts(); ++part) {
-            int64_t sum = 0;
-            all.push_back(0);
-            for (uint64_t at = plan_.segment_offsets[part]; at < plan_.segment_offsets[part + 1];
-                 ++at) {
-                sum += plan_.segments[at].length;
-                if (sum > std::numeric_limits<int32_t>::max()) return;
-                all.push_back(static_cast<int32_t>(sum));
-            }
-        }
-        plan_.cu_seqlens = std::move(all);
-        plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data());
     }
 
     StepPlan plan_;

@@ -12,7 +12,7 @@ namespace {
 std::vector<std::size_t> shapes_of(std::span<const std::size_t> shapes,
                                    std::span<const int64_t> all_ids, std::span<const int64_t> ids) {
     if (shapes.empty()) return {};
-    const std::vector<int64_t> all = distinct_ids(all_ids), here = distinct_ids(ids);
+    const std::vector<int64_t> all = ids_in_order(all_ids), here = ids_in_order(ids);
     check(shapes.size() == all.size(), "options.max_shape_count", shapes.size(),
           "must be the number of ids, ", all.size());
     std::vector<std::size_t> found;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/rounding.h"
 #include "base/saved_state.h"
+#include "base/sorting.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -157,14 +158,8 @@ Sequence::Restored BalancedSequence::restored(const OrderState& order,
 std::vector<double> BalancedSequence::costs_of(std::span<const uint32_t> part_of) const {
     const WeighedSamples& all = epoch_samples();
     const uint64_t parts = rules_.parts();
+    if (!all.padded) return present_.cuts.items().cost_table().sums(part_of, parts);
     std::vector<double> costs(all.balances * parts);
-    if (!all.padded) {
-        const ItemTable items = present_.cuts.items().cost_table();
-        for (std::size_t k = 0; k < items.kinds; ++k)
-            for (std::size_t i = 0; i < items.items; ++i)
-                costs[k * parts + part_of[i]] += items[k][i];
-        return costs;
-    }
     std::vector<PaddedShape> shapes(parts);
     for (std::size_t i = 0; i < part_of.size(); ++i)
         shapes[part_of[i]].add(all.laid_sizes_of(present_.cuts.offsets()[i]));
@@ -203,14 +198,11 @@ void BalancedSequence::load(uint64_t step) const {
     fill_empty(present_.cuts.items().cost_table()[0], rules_.parts(), rules_.options.micro_batches,
                true, part_of);
     number_parts(step, part_of);
-    std::vector<std::size_t>& begins = step_parts_.begins;
-    begins.assign(rules_.parts() + 1, 0);
-    for (const uint32_t part : part_of) ++begins[part + 1];
-    std::partial_sum(begins.begin(), begins.end(), begins.begin());
     step_parts_.offsets.resize(offsets.size());
-    std::vector<std::size_t> to(begins.begin(), begins.end() - 1);
-    for (std::size_t i = 0; i < offsets.size(); ++i)
-        step_parts_.offsets[to[part_of[i]]++] = offsets[i];
+    group_items(
+        offsets.size(), rules_.parts(), step_parts_.begins,
+        [&](std::size_t i) { return part_of[i]; },
+        [&](std::size_t i, std::size_t at) { step_parts_.offsets[at] = offsets[i]; });
     step_parts_.step = step;
 }
 

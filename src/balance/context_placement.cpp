@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/progress.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -116,7 +117,8 @@ void AlignedPlacement::place_sequence() {
         ContextGroup& group = schedule_.groups[sample];
         while (width > group.width) split(width--);
         group.first = heap_[0].second << width;
-        add_to_least(time(sample));
+        replace_first(std::span(heap_), {heap_[0].first + time(sample), heap_[0].second},
+                      std::greater<>());
     }
     while (width > 0) split(width--);
     loads_.resize(problem_.ranks);
@@ -134,18 +136,6 @@ void AlignedPlacement::split(uint32_t width) {
     const uint32_t halves = problem_.ranks >> (width - 1);
     if (halves > 2 * count) heap_.push_back({0, halves - 1});
     std::ranges::make_heap(heap_, std::greater{});
-}
-
-/// Adds to the front of the heap, which then sinks to its place.
-void AlignedPlacement::add_to_least(double added) {
-    const Load changed{heap_[0].first + added, heap_[0].second};
-    std::size_t place = 0;
-    for (std::size_t child; (child = 2 * place + 1) < heap_.size(); place = child) {
-        if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
-        if (changed < heap_[child]) break;
-        heap_[place] = heap_[child];
-    }
-    heap_[place] = changed;
 }
 
 void WindowPlacement::place_sequence() {

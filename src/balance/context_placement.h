@@ -104,7 +104,6 @@ private:
     using Load = std::pair<double, uint32_t>;  ///< of a group, and its index in its width
 
     void split(uint32_t width);
-    void add_to_least(double added);
 
     std::vector<Load> heap_;  ///< the least load first
 };

@@ -27,11 +27,8 @@ struct Run {
 /// What the caller gave, read and checked.
 struct ContextInput {
     std::vector<uint64_t> lengths{};
-    std::vector<double> costs{};
-    std::vector<uint32_t> order{};  ///< costliest first, then by index
-    uint32_t ranks = 1;
     uint64_t limit = 1;
-    double overhead = 0;
+    ContextProblem problem{};  ///< without the groups that samples may have
 };
 
 void check_numbers(uint64_t world_size, uint64_t limit, const sab_context_options& options) {
@@ -51,24 +48,25 @@ ContextInput read_input(const Columns& columns, uint64_t world_size, uint64_t li
     const Sizes& sizes = columns.only("lengths");
     const Cost cost = read_cost(options.cost, columns.names(), "options.cost");
     ContextInput input;
-    input.ranks = static_cast<uint32_t>(world_size);
+    ContextProblem& problem = input.problem;
+    problem.ranks = static_cast<uint32_t>(world_size);
+    problem.overhead = options.overhead;
     input.limit = limit;
-    input.overhead = options.overhead;
     std::vector<double> read(sizes.count());
     sizes.read(0, read, "lengths");
     input.lengths.resize(read.size());
-    input.costs.resize(read.size());
+    problem.costs.resize(read.size());
     double sum = 0;
     for (std::size_t i = 0; i < read.size(); ++i) {
         check(std::floor(read[i]) == read[i], text("lengths[", i, "]"), read[i],
               "must be a whole number");
         input.lengths[i] = static_cast<uint64_t>(read[i]);
-        input.costs[i] = cost(1, read[i]);
-        sum += input.costs[i] + options.overhead * static_cast<double>(world_size * world_size);
+        problem.costs[i] = cost(1, read[i]);
+        sum += problem.costs[i] + options.overhead * static_cast<double>(world_size * world_size);
     }
     check(std::isfinite(4 * sum), "options.cost", sum,
           "the sum over all lengths, with the overhead, must be below 2^1022");
-    input.order = by_descending(input.costs);
+    problem.order = by_descending(problem.costs);
     return input;
 }
 
@@ -85,15 +83,11 @@ std::size_t first_too_long(const ContextInput& input, uint32_t most) {
 
 /// All lengths must fit.
 ContextProblem make_problem(const ContextInput& input, bool powers_of_two) {
-    ContextProblem problem;
-    problem.costs = input.costs;
-    problem.order = input.order;
-    problem.ranks = input.ranks;
-    problem.overhead = input.overhead;
+    ContextProblem problem = input.problem;
     problem.powers_of_two = powers_of_two;
-    problem.narrowest.resize(input.costs.size());
-    problem.widest.resize(input.costs.size());
-    for (uint32_t sample = 0; sample < input.costs.size(); ++sample) {
+    problem.narrowest.resize(problem.costs.size());
+    problem.widest.resize(problem.costs.size());
+    for (uint32_t sample = 0; sample < problem.costs.size(); ++sample) {
         const uint64_t needed = ranks_needed(input.lengths[sample], input.limit);
         problem.narrowest[sample] = problem.width_of(static_cast<uint32_t>(needed));
         problem.widest[sample] = problem.fastest_width(sample);
@@ -147,7 +141,7 @@ sab_context_part make_part(uint32_t sample, uint64_t length, uint32_t part, cons
 
 void list_parts(const ContextInput& input, const std::vector<Run>& runs,
                 const std::vector<uint32_t>& sequence, ContextPlan& plan) {
-    plan.offsets.assign(input.ranks + std::size_t{1}, 0);
+    plan.offsets.assign(input.problem.ranks + std::size_t{1}, 0);
     for (const Run& run : runs)
         for (uint32_t part = 0; part < run.ranks; ++part) ++plan.offsets[run.first + part + 1];
     std::partial_sum(plan.offsets.begin(), plan.offsets.end(), plan.offsets.begin());
@@ -178,7 +172,8 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t l
     const CurrentProgress current(&progress);
     const ContextInput input = read_input(lengths, world_size, limit, options);
     const bool any_number = options.groups == SAB_CONTEXT_ANY_NUMBER;
-    const uint32_t power = std::bit_floor(input.ranks), most = any_number ? input.ranks : power;
+    const uint32_t power = std::bit_floor(input.problem.ranks),
+                   most = any_number ? input.problem.ranks : power;
     if (const std::size_t i = first_too_long(input, most); i < input.lengths.size())
         refuse_argument(named("lengths[", i, "]"), input.lengths[i], "must be at most ",
                         limit * most, ", what ", most, most == 1 ? " rank holds" : " ranks hold");

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -17,28 +17,6 @@ void check_tokens(std::span<const double> sizes, std::string_view option) {
             refuse_argument(named("sizes[", i, "]"), sizes[i], "must be a whole number with ",
                             option);
 }
-
-/// The nodes whose parent each is, in ascending order: those of node v are children[begins[v]] to
-/// below children[begins[v + 1]], and roots are those of the last.
-struct Children {
-    std::vector<uint32_t> children, begins;
-
-    template <class Parents>
-    Children(std::size_t count, Parents&& parent_of) : children(count), begins(count + 2) {
-        const auto place = [&](std::size_t node) {
-            const uint32_t parent = parent_of(node);
-            return parent == Forest::none ? count : parent;
-        };
-        for (std::size_t node = 0; node < count; ++node) ++begins[place(node) + 1];
-        std::partial_sum(begins.begin(), begins.end(), begins.begin());
-        std::vector<uint32_t> next(begins.begin(), begins.end() - 1);
-        for (std::size_t node = 0; node < count; ++node)
-            children[next[place(node)]++] = static_cast<uint32_t>(node);
-    }
-    std::span<const uint32_t> of(std::size_t node) const {
-        return std::span(children).subspan(begins[node], begins[node + 1] - begins[node]);
-    }
-};
 
 }  // namespace
 
@@ -96,14 +74,18 @@ std::vector<Forest::Given> Forest::read_prefixes(std::span<const double> sizes,
 }
 
 void Forest::put_in_preorder(std::span<const Given> given) {
-    const Children children(given.size(), [&](std::size_t node) { return given[node].parent; });
-    std::vector<uint32_t> open, place(given.size());
-    const auto add = [&](std::span<const uint32_t> some) {
-        open.insert(open.end(), some.rbegin(), some.rend());
+    const std::size_t count = given.size();  // stands for the parent of roots
+    std::vector<uint32_t> open, place(count), children(count), begins;
+    group_items(
+        count, count + 1, begins,
+        [&](std::size_t node) { return std::min<std::size_t>(given[node].parent, count); },
+        [&](std::size_t node, uint32_t at) { children[at] = static_cast<uint32_t>(node); });
+    const auto add_children = [&](std::size_t of) {
+        for (std::size_t i = begins[of + 1]; i-- > begins[of];) open.push_back(children[i]);
     };
     nodes.reserve(given.size());
     uint32_t trees = 0;
-    for (add(children.of(given.size())); !open.empty();) {
+    for (add_children(count); !open.empty();) {
         const uint32_t at = open.back();
         open.pop_back();
         const Given& each = given[at];
@@ -123,7 +105,7 @@ void Forest::put_in_preorder(std::span<const Given> given) {
             refuse_argument(named("sizes[", each.index, "]"), each.tokens,
                             "a sample must have at most 2^53 tokens");
         nodes.push_back(node);
-        add(children.of(at));
+        add_children(at);
     }
     for (std::size_t at = 0; at < given.size(); ++at) {
         if (!given[at].is_sample) continue;

@@ -49,7 +49,7 @@ public:
             if (!is_open(part)) {
                 take();
             } else if (load != loads_[part]) {
-                replace_first({loads_[part], part});
+                replace_first(std::span(heap_), {loads_[part], part}, std::less<>());
             } else {
                 return true;
             }
@@ -70,18 +70,6 @@ public:
     }
 
 private:
-    void replace_first(const Load& load) {
-        std::size_t hole = 0;
-        for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
-            if (child + 1 < heap_.size())
-                child += static_cast<std::size_t>(heap_[child] < heap_[child + 1]);
-            if (!(load < heap_[child])) break;
-            heap_[hole] = heap_[child];
-            hole = child;
-        }
-        heap_[hole] = load;
-    }
-
     const std::vector<double>& loads_;
     std::vector<Load> heap_;
 };
@@ -267,26 +255,15 @@ void Partitioner::join(uint32_t part, uint32_t other) {
     sum_[part] += sum_[other];
 }
 
-/// A part takes the place of the first of a heap, the cheapest.
-void Partitioner::replace_first(uint32_t* heap, uint32_t part) const {
-    const std::size_t count = rules_.parts;
-    std::size_t hole = 0;
-    for (std::size_t child = 1; child < count; child = 2 * hole + 1) {
-        if (child + 1 < count && before(heap[child], heap[child + 1])) ++child;
-        if (!before(part, heap[child])) break;
-        heap[hole] = heap[child];
-        hole = child;
-    }
-    heap[hole] = part;
-}
-
 /// The item goes to the cheapest part.
 Partitioner::State Partitioner::merge(const State& state, uint32_t item) {
     uint32_t* const slots = slots_of(state.block);
     if (state.slots == rules_.parts) {
         const uint32_t part = *slots;
         join(part, item);
-        replace_first(slots, part);
+        // the first of the heap is the cheapest
+        replace_first(std::span(slots, rules_.parts), part,
+                      [this](uint32_t a, uint32_t b) { return before(a, b); });
         return full(state.block, std::max(state.largest, sum_[part]), false);
     }
     slots[state.slots] = item;

@@ -91,7 +91,6 @@ private:
     State full(uint32_t block, double largest, bool is_sorted);
     uint32_t new_block();
     uint32_t* slots_of(uint32_t block);
-    void replace_first(uint32_t* heap, uint32_t part) const;
     void join(uint32_t part, uint32_t other);
     bool before(uint32_t a, uint32_t b) const;
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 namespace sab {
 namespace {
@@ -34,23 +33,17 @@ public:
     void even_out() {
         const double mean =
             std::accumulate(loads_.begin(), loads_.end(), 0.0) / static_cast<double>(loads_.size());
-        std::vector<uint32_t> cheapest(loads_.size());
         for (std::size_t work = most_work; work > 0;) {
-            std::iota(cheapest.begin(), cheapest.end(), 0u);
-            const std::size_t shown = std::min(most_ranks, cheapest.size() - 1);
-            std::ranges::partial_sort(
-                cheapest, cheapest.begin() + static_cast<std::ptrdiff_t>(shown),
-                [&](uint32_t a, uint32_t b) {
-                    return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
-                });
             const auto from =
                 static_cast<uint32_t>(std::ranges::max_element(loads_) - loads_.begin());
             if (loads_[from] - mean <= mean * enough_) return;
             bool is_lowered = false;
-            for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
-                const std::size_t pairs = items_[from].size() * (items_[cheapest[k]].size() + 1);
+            for (const uint32_t to :
+                 cheapest_ranks(loads_, std::min(most_ranks, loads_.size() - 1))) {
+                const std::size_t pairs = items_[from].size() * (items_[to].size() + 1);
                 work -= std::min(work, pairs + loads_.size());
-                is_lowered = lower(from, cheapest[k]);
+                is_lowered = lower(from, to);
+                if (is_lowered || work == 0) break;
             }
             if (!is_lowered) return;
         }
@@ -138,6 +131,15 @@ private:
 };
 
 }  // namespace
+
+std::vector<uint32_t> cheapest_ranks(std::span<const double> costs, std::size_t count) {
+    std::vector<uint32_t> ranks(costs.size());
+    std::iota(ranks.begin(), ranks.end(), 0u);
+    std::ranges::partial_sort(ranks, ranks.begin() + static_cast<std::ptrdiff_t>(count), {},
+                              [&](uint32_t rank) { return std::pair(costs[rank], rank); });
+    ranks.resize(count);
+    return ranks;
+}
 
 void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches, double enough,
                 std::span<uint32_t> part_of) {

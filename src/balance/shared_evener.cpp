@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "balance/rank_evener.h"
 #include "base/progress.h"
 
 namespace sab {
@@ -44,7 +45,6 @@ SharedEvener::SharedEvener(const SharedItems& items, uint32_t ranks, uint32_t mi
 
 void SharedEvener::even_out() {
     const std::size_t ranks = costs_.size(), receivers = std::min(most_receivers, ranks - 1);
-    std::vector<uint32_t> cheapest(ranks);
     const std::size_t most_moves = moves_of_a_rank * ranks;
     for (std::size_t moves = 0; moves < most_moves; ++moves) {
         report_progress(moves, most_moves);
@@ -52,14 +52,8 @@ void SharedEvener::even_out() {
         const double mean =
             std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(ranks);
         if (costs_[from] <= mean * even_to) return;
-        std::iota(cheapest.begin(), cheapest.end(), 0u);
-        std::ranges::partial_sort(cheapest,
-                                  cheapest.begin() + static_cast<std::ptrdiff_t>(receivers),
-                                  [&](uint32_t a, uint32_t b) {
-                                      return costs_[a] != costs_[b] ? costs_[a] < costs_[b] : a < b;
-                                  });
         Move best{0, 0, costs_[from] * (1 - 1e-6), {}};
-        for (const uint32_t to : std::span(cheapest).first(receivers)) find_moves(from, to, best);
+        for (const uint32_t to : cheapest_ranks(costs_, receivers)) find_moves(from, to, best);
         if (best.leaves.empty()) return;
         apply(best);
     }

@@ -12,6 +12,7 @@
 #include "balance/shared_evener.h"
 #include "balance/shared_exact.h"
 #include "base/progress.h"
+#include "base/rounding.h"
 
 namespace sab {
 namespace {
@@ -195,7 +196,7 @@ SharedRows::SharedRows(const Forest& forest, const StepSamples& samples,
 }
 
 uint64_t SharedRows::rounded(uint64_t micro_batches) const {
-    return (micro_batches + options_.multiple - 1) / options_.multiple * options_.multiple;
+    return ceiling(micro_batches, options_.multiple) * options_.multiple;
 }
 
 uint64_t SharedRows::assign(uint64_t given, std::span<uint32_t> part_of) {

@@ -458,19 +458,11 @@ bool StepCuts::assign_padded() {
     const std::span<const Cost> balance = samples_->padded->balance;
     sort_first(offsets_.size());
     read_lengths(offsets_.size());
-    const std::vector<std::size_t> ends = runs_->even(lengths_, parts);
-    if (ends.size() > parts) return false;
     std::vector<double> costs(balance.size() * parts);
-    std::size_t i = 0;
-    for (std::size_t part = 0; part < ends.size(); ++part) {
-        PaddedShape shape;
-        for (; i < ends[part]; ++i) {
-            part_of_[static_cast<uint32_t>(sorted_[i])] = static_cast<uint32_t>(part);
-            shape.add(samples_->laid_sizes_of(sorted_[i] >> 32));
-        }
-        for (std::size_t k = 0; k < balance.size(); ++k)
-            costs[k * parts + part] = shape.cost(balance[k], samples_->columns);
-    }
+    if (!runs_->divide(lengths_, parts, 0, costs, [&](std::size_t i, uint32_t part) {
+            part_of_[static_cast<uint32_t>(sorted_[i])] = part;
+        }))
+        return false;
     parts_to_ranks({costs, balance.size(), parts}, rules_.options.world_size, part_of_);
     return true;
 }

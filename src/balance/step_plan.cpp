@@ -10,12 +10,14 @@
 #include "balance/step_rows.h"
 #include "balance/step_runs.h"
 #include "base/callback.h"
+#include "base/rounding.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
 
 uint64_t rounded_up(uint64_t number, uint64_t multiple) {
-    return (number + multiple - 1) / multiple * multiple;
+    return ceiling(number, multiple) * multiple;
 }
 
 void check_sharing(const sab_step_plan_options& options) {
@@ -216,31 +218,25 @@ private:
 
     /// The indices of each micro-batch.
     void list() {
-        plan_.offsets.assign(parts() + 1, 0);
-        for (const uint32_t part : part_of_) ++plan_.offsets[part + 1];
-        std::partial_sum(plan_.offsets.begin(), plan_.offsets.end(), plan_.offsets.begin());
         plan_.indices.resize(samples_.count);
-        std::vector<uint64_t> next(plan_.offsets.begin(), plan_.offsets.end() - 1);
-        for (std::size_t i = 0; i < samples_.count; ++i)
-            plan_.indices[next[part_of_[i]]++] = static_cast<int64_t>(i);
+        group_items(
+            samples_.count, parts(), plan_.offsets, [&](std::size_t i) { return part_of_[i]; },
+            [&](std::size_t i, uint64_t at) { plan_.indices[at] = static_cast<int64_t>(i); });
     }
 
     void find_costs() {
         const ItemTable costs = samples_.cost_table();
         plan_.balances = costs.kinds;
-        plan_.costs.assign(costs.kinds * parts(), 0);
-        for (std::size_t k = 0; k < costs.kinds && !samples_.is_padded; ++k)
-            for (std::size_t i = 0; i < samples_.count; ++i)
-                plan_.costs[k * parts() + part_of_[i]] += costs[k][i];
-        if (!samples_.is_padded) return;
-        list();
-        for (uint64_t part = 0; part < parts(); ++part) {
-            const PerBudget own = padded_costs(
-                samples_,
-                std::span(plan_.indices)
-                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]));
-            for (std::size_t k = 0; k < costs.kinds; ++k) plan_.costs[k * parts() + part] = own[k];
+        if (!samples_.is_padded) {
+            plan_.costs = costs.sums(part_of_, parts());
+            return;
         }
+        std::vector<PaddedShape> shapes(parts());
+        for (std::size_t i = 0; i < samples_.count; ++i)
+            shapes[part_of_[i]].add(first_of(samples_.lengths_of(i), samples_.columns));
+        for (const Cost& cost : samples_.balance)
+            for (const PaddedShape& shape : shapes)
+                plan_.costs.push_back(shape.cost(cost, samples_.columns));
     }
 
     /// The micro-batches of each rank in the order of the options.
@@ -320,54 +316,47 @@ private:
         plan_.group_counts = std::move(samples_.group_counts);
     }
 
-    void list_cu_seqlens() {
-        const std::size_t count = samples_.count;
-        std::vector<int32_t> all;
-        all.reserve(samples_.columns * (count + parts()));
-        for (std::size_t j = 0; j < samples_.columns; ++j) {
-            for (uint64_t part = 0; part < parts(); ++part) {
-                double sum = 0;
-                all.push_back(0);
-                for (uint64_t at = plan_.offsets[part]; at < plan_.offsets[part + 1]; ++at) {
-                    const auto i = static_cast<std::size_t>(plan_.indices[at]);
-                    const double size = samples_.sizes[j * count + i];
-                    sum += size;
-                    if (size != std::floor(size) || sum > std::numeric_limits<int32_t>::max())
-                        return;
-                    all.push_back(static_cast<int32_t>(sum));
-                }
+    /// Adds the cumulative lengths of what each micro-batch has, from `begins` on. False where one
+    /// is not a whole number of 32 bits.
+    template <class LengthOf>
+    bool add_ends(std::span<const uint64_t> begins, const LengthOf& length_of) {
+        for (uint64_t part = 0; part < parts(); ++part) {
+            double sum = 0;
+            plan_.cu_seqlens.push_back(0);
+            for (uint64_t at = begins[part]; at < begins[part + 1]; ++at) {
+                const double length = length_of(at);
+                sum += length;
+                if (length != std::floor(length) || sum > std::numeric_limits<int32_t>::max())
+                    return false;
+                plan_.cu_seqlens.push_back(static_cast<int32_t>(sum));
             }
         }
-        plan_.cu_seqlens = std::move(all);
-        for (std::size_t j = 0; j < samples_.columns; ++j)
+        return true;
+    }
+
+    void list_cu_seqlens() {
+        const std::size_t count = samples_.count, columns = samples_.columns;
+        plan_.cu_seqlens.reserve(columns * (count + parts()));
+        for (std::size_t j = 0; j < columns; ++j)
+            if (!add_ends(plan_.offsets, [&](uint64_t at) {
+                    return samples_.sizes[j * count + static_cast<std::size_t>(plan_.indices[at])];
+                }))
+                return plan_.cu_seqlens.clear();
+        for (std::size_t j = 0; j < columns; ++j)
             plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data() + j * (count + parts()));
     }
 
     void list_shared() {
         Forest& forest = *samples_.forest;
         list_segments(forest, plan_.indices, plan_.offsets, plan_.segments, plan_.segment_offsets);
-        list_segment_lengths();
+        if (add_ends(plan_.segment_offsets,
+                     [&](uint64_t at) { return static_cast<double>(plan_.segments[at].length); }))
+            plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data());
         if (!forest.has_parents) return;
         plan_.nodes = forest.nodes.size();
         for (int64_t& index : plan_.indices)
             index = forest.indices[static_cast<std::size_t>(index)];
         plan_.leaves = std::move(forest.indices);
-    }
-
-    void list_segment_lengths() {
-        std::vector<int32_t> all;
-        for (uint64_t part = 0; part < parts(); ++part) {
-            int64_t sum = 0;
-            all.push_back(0);
-            for (uint64_t at = plan_.segment_offsets[part]; at < plan_.segment_offsets[part + 1];
-                 ++at) {
-                sum += plan_.segments[at].length;
-                if (sum > std::numeric_limits<int32_t>::max()) return;
-                all.push_back(static_cast<int32_t>(sum));
-            }
-        }
-        plan_.cu_seqlens = std::move(all);
-        plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data());
     }
 
     StepPlan plan_;

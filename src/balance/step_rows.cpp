@@ -38,15 +38,8 @@ void StepRows::find_units() {
     unit_costs_ = samples().costs;
     unit_weights_ = samples().weights;
     if (samples().group_of.empty()) return;
-    const auto add_up = [&](const ItemTable& table, std::vector<double>& sums) {
-        sums.assign(table.kinds * units_, 0);
-        for (std::size_t kind = 0; kind < table.kinds; ++kind)
-            for (std::size_t i = 0; i < table.items; ++i)
-                sums[kind * units_ + samples().group_of[i]] += table[kind][i];
-        return std::span<const double>(sums);
-    };
-    unit_costs_ = add_up(samples().cost_table(), group_costs_);
-    unit_weights_ = add_up(samples().weight_table(), group_weights_);
+    unit_costs_ = group_costs_ = samples().cost_table().sums(samples().group_of, units_);
+    unit_weights_ = group_weights_ = samples().weight_table().sums(samples().group_of, units_);
 }
 
 uint64_t StepRows::least() const {
@@ -281,10 +274,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
         !pack_fullest(some, parts, part_of) && !pack_first(some, parts, part_of) &&
         !(is_long_ && items.size() == samples().count && search_fitting(some, 1, parts, part_of)))
         return false;
-    std::vector<double> sums(costs.kinds * parts);
-    for (std::size_t kind = 0; kind < costs.kinds; ++kind)
-        for (std::size_t i = 0; i < costs.items; ++i)
-            sums[kind * parts + part_of[i]] += costs[kind][i];
+    const std::vector<double> sums = costs.sums(part_of, parts);
     parts_to_ranks({sums, costs.kinds, parts}, ranks.size(), part_of);
     if (costs.kinds == 1 && ranks.size() > 1)
         even_ranks(some, static_cast<uint32_t>(ranks.size()), micro_batches_, 1e-5, part_of);
@@ -324,12 +314,10 @@ void StepRows::collect_ranks() {
     const auto rank_of = [&](std::size_t sample) {
         return rank_of_unit_[samples().group_of.empty() ? sample : samples().group_of[sample]];
     };
-    rank_begin_.assign(ranks_ + 1, 0);
-    for (std::size_t i = 0; i < samples().count; ++i) ++rank_begin_[rank_of(i) + 1];
-    std::partial_sum(rank_begin_.begin(), rank_begin_.end(), rank_begin_.begin());
     by_rank_.resize(samples().count);
-    std::vector<uint32_t> next(rank_begin_.begin(), rank_begin_.end() - 1);
-    for (const uint32_t sample : by_cost_) by_rank_[next[rank_of(sample)]++] = sample;
+    group_items(
+        samples().count, ranks_, rank_begin_, [&](std::size_t i) { return rank_of(by_cost_[i]); },
+        [&](std::size_t i, uint32_t place) { by_rank_[place] = by_cost_[i]; });
 }
 
 }  // namespace sab

@@ -106,18 +106,6 @@ private:
 
 }  // namespace
 
-PerBudget padded_costs(const StepSamples& samples, std::span<const int64_t> indices) {
-    PaddedShape shape;
-    for (const int64_t index : indices) {
-        const PerColumn lengths = samples.lengths_of(static_cast<std::size_t>(index));
-        shape.add(first_of(lengths, samples.columns));
-    }
-    PerBudget costs{};
-    for (std::size_t k = 0; k < samples.balance.size(); ++k)
-        costs[k] = shape.cost(samples.balance[k], samples.columns);
-    return costs;
-}
-
 StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
     : samples_(samples),
       ranks_(world_size),
@@ -162,10 +150,7 @@ void StepRuns::sort() {
 /// RankSearch.
 void StepRuns::group_ranks(std::span<const uint32_t> all) {
     const std::size_t groups = samples_.group_counts.size(), kinds = samples_.balance.size();
-    std::vector<double> sums(kinds * groups);
-    for (std::size_t kind = 0; kind < kinds; ++kind)
-        for (std::size_t i = 0; i < samples_.count; ++i)
-            sums[kind * groups + samples_.group_of[i]] += samples_.cost_table()[kind][i];
+    const std::vector<double> sums = samples_.cost_table().sums(samples_.group_of, groups);
     std::vector<uint32_t> rank_of(groups);
     VectorPartitioner().partition({sums, kinds, groups}, {}, {}, {ranks_, false}, rank_of);
     give_groups(all, rank_of);
@@ -218,22 +203,10 @@ void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const
     const bool is_one = samples_.group_of.empty();
     const uint64_t parts = micro_batches * ranks_;
     std::vector<double> costs(samples_.balance.size() * parts);
-    for (std::size_t rank = 0; rank < sorted_.size(); ++rank) {
-        const std::vector<uint32_t>& sorted = sorted_[rank];
-        uint32_t part = is_one ? 0 : static_cast<uint32_t>(rank * micro_batches);
-        std::vector<int64_t> run;
-        std::size_t first = 0;
-        for (const std::size_t end :
-             runs_.even(lengths_of(sorted), is_one ? parts : micro_batches)) {
-            run.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
-                       sorted.begin() + static_cast<std::ptrdiff_t>(end));
-            const PerBudget own = padded_costs(samples_, run);
-            for (std::size_t k = 0; k < samples_.balance.size(); ++k)
-                costs[k * parts + part] = own[k];
-            for (; first < end; ++first) part_of[sorted[first]] = part;
-            ++part;
-        }
-    }
+    for (std::size_t rank = 0; rank < sorted_.size(); ++rank)
+        runs_.divide(lengths_of(sorted_[rank]), is_one ? parts : micro_batches,
+                     rank * micro_batches, costs,
+                     [&](std::size_t i, uint32_t part) { part_of[sorted_[rank][i]] = part; });
     if (is_one) parts_to_ranks({costs, samples_.balance.size(), parts}, ranks_, part_of);
 }
 

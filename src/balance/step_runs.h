@@ -10,9 +10,6 @@
 
 namespace sab {
 
-/// What a padded micro-batch costs in each balanced cost, 0 without samples.
-PerBudget padded_costs(const StepSamples& samples, std::span<const int64_t> indices);
-
 /// Samples sorted by size are cut into runs, which are micro-batches.
 class StepRuns {
 public:

@@ -78,16 +78,9 @@ void StepSamples::read_costs(const sab_step_plan_options& options, ColumnNames n
     budgets = read_budgets(options.budgets, options.budget_count, names, "options.budgets");
     for (std::size_t i = 0; i < budgets.size() && !is_padded; ++i)
         budgets[i].cost.check_row(text("options.budgets[", i, "].cost"));
-    const std::size_t given = options.balance_count;
-    check(given <= SAB_MAX_BUDGETS, "options.balance_count", given, "must be at most ",
-          SAB_MAX_BUDGETS);
-    items(options.balance, given, "options.balance", "options.balance_count");
-    for (std::size_t k = 0; k < given; ++k) {
-        const std::string name = text("options.balance[", k, "]");
-        require(options.balance[k], name);
-        balance.push_back(read_cost(options.balance[k], names, name));
-        if (!is_padded) balance.back().check_row(name);
-    }
+    balance = read_balances(options.balance, options.balance_count, names, "options.balance");
+    for (std::size_t k = 0; k < balance.size() && !is_padded; ++k)
+        balance[k].check_row(text("options.balance[", k, "]"));
     is_one_cost = balance.empty() && budgets.size() == 1;
     if (balance.empty())
         balance.push_back(budgets.empty() ? Cost(nullptr, columns) : budgets[0].cost);

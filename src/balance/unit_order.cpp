@@ -4,6 +4,7 @@
 #include <limits>
 #include <queue>
 
+#include "base/sorting.h"
 #include "sampler/copies.h"
 
 namespace sab {
@@ -29,9 +30,7 @@ public:
           all_(cohorts_ + 1u),
           has_size_(cohorts_ + 1u),
           given_(cohorts_ + 1u),
-          coming_(cohorts_ + 1u),
-          next_(cohorts_ + 1u),
-          ends_(cohorts_ + 1u) {
+          coming_(cohorts_ + 1u) {
         std::vector<uint32_t> counts(cohorts_);
         for (uint32_t offset = 0; offset < kept; ++offset) {
             all_[source(offset)] += size(offset);
@@ -148,12 +147,11 @@ private:
 
     /// Queues units by source, without changing their order.
     void queue(std::span<const uint32_t> units) {
-        for (const uint32_t unit : units) ++ends_[queue_of(unit)];
-        std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-        std::copy(ends_.begin(), ends_.end() - 1, next_.begin() + 1);
         queued_.resize(units.size());
-        std::vector<std::size_t> to = next_;
-        for (const uint32_t unit : units) queued_[to[queue_of(unit)]++] = unit;
+        group_items(
+            units.size(), cohorts_ + 1u, next_, [&](std::size_t i) { return queue_of(units[i]); },
+            [&](std::size_t i, std::size_t at) { queued_[at] = units[i]; });
+        ends_.assign(next_.begin() + 1, next_.end());
     }
 
     /// The share of a source that is given when its next unit may come, and when it has to. A

@@ -21,6 +21,14 @@ struct ItemTable {
     std::span<const double> operator[](std::size_t kind) const {
         return numbers.subspan(kind * items, items);
     }
+    /// Those of the parts that the items are in: the first of all parts, then the second of all.
+    std::vector<double> sums(std::span<const uint32_t> part_of, std::size_t parts) const {
+        std::vector<double> sums(kinds * parts);
+        for (std::size_t kind = 0; kind < kinds; ++kind)
+            for (std::size_t i = 0; i < items; ++i)
+                sums[kind * parts + part_of[i]] += numbers[kind * items + i];
+        return sums;
+    }
 };
 
 /// Assigns items as Partitioner does if they have one cost and at most one weight. Otherwise moves

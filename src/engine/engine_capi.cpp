@@ -7,7 +7,7 @@
 #include "engine/histogram_plan.h"
 #include "engine/mixture_locator.h"
 #include "engine/row_locator.h"
-#include "plan/epoch_plan.h"
+#include "plan/counted_turns.h"
 
 namespace {
 
@@ -124,9 +124,7 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
                    "must be 0 or 1: the sizes of a histogram are sorted already");
         const sab::PlanOptions checked(given, histogram->impl.names());
         auto made = sab::make_plan(histogram->impl, checked);
-        const auto& turns = histogram->impl.turns();
-        return turns != nullptr ? sab::make_epoch_plan(std::move(made), turns).release()
-                                : new sab_plan(std::move(made));
+        return new sab_plan(std::move(made), nullptr, histogram->impl.turns());
     });
 }
 
@@ -136,7 +134,7 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
     return sab::guard([&] {
         using Made = std::unique_ptr<const sab::Locator>;
         sab::require(plan, "plan");
-        const auto turns = plan->turns();
+        const auto& turns = plan->turns;
         const auto make = [&](const sab::SamplerOptions& given) {
             const auto& all = plan->of_all_epochs("sab_plan_locate");
             sab::check_sources(turns != nullptr, sources, count);

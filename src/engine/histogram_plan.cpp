@@ -46,7 +46,7 @@ std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const PlanOpti
     }
     refuse_mixture(histogram, caller);
     if (histogram.columns() > 1)
-        return Plan::make_boxes(points_of(histogram), options, histogram.names());
+        return Plan::make_coded(points_of(histogram), options, histogram.names());
     return Plan::make_counted({histogram.sizes(), histogram.first_places()}, options,
                               histogram.names()[0]);
 }

@@ -12,6 +12,12 @@ double round_up(double length, double multiple) {
     return std::max(length, rounded < length ? rounded + multiple : rounded);
 }
 
+std::string rounding_hint(std::span<const double> multiples) {
+    for (const double multiple : multiples)
+        if (multiple > 0) return text(" (lengths are rounded up to multiples of ", multiple, ")");
+    return "";
+}
+
 BatchSizes::BatchSizes(PlanOptions options, std::span<const std::span<const double>> distinct,
                        std::size_t count)
     : options_(std::move(options)),
@@ -99,11 +105,8 @@ std::string BatchSizes::limits() const {
     return list + rounding();
 }
 
-/// What a caller may have forgotten: a length is over a budget once it is rounded up.
 std::string BatchSizes::rounding() const {
-    for (const double multiple : first_of(options_.length_multiples, columns_))
-        if (multiple > 0) return text(" (lengths are rounded up to multiples of ", multiple, ")");
-    return "";
+    return rounding_hint(first_of(options_.length_multiples, columns_));
 }
 
 std::string BatchSizes::exceeded(std::span<const double> lengths) const {

@@ -12,6 +12,9 @@
 namespace sab {
 
 double round_up(double length, double multiple);
+/// What a caller may have forgotten, in messages: a length is over a budget once it is rounded up.
+/// "" where lengths are as they are.
+std::string rounding_hint(std::span<const double> multiples);
 
 class BatchSizes {
 public:

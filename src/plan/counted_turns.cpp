@@ -18,6 +18,14 @@ struct Header {
     uint64_t entries;  ///< number of; they follow, and then their sizes
 };
 
+/// What follows the image of a plan.
+std::span<const std::byte> after_plan(std::span<const std::byte> image) {
+    ImageHeader header;
+    if (image.size() < sizeof header) return {};
+    std::memcpy(&header, image.data(), sizeof header);
+    return image.subspan(std::min<uint64_t>(header.length, image.size()));
+}
+
 }  // namespace
 
 uint64_t CountedTurns::all() const {
@@ -38,11 +46,6 @@ std::vector<std::size_t> CountedTurns::by_size() const {
         return is_smaller(entry, other) || (entry < other && !is_smaller(other, entry));
     });
     return order;
-}
-
-bool CountedTurns::is_image(std::span<const std::byte> image) {
-    return image.size() >= sizeof turns_image.magic &&
-           std::memcmp(image.data(), turns_image.magic, sizeof turns_image.magic) == 0;
 }
 
 std::vector<std::byte> CountedTurns::write() const {
@@ -93,6 +96,22 @@ std::shared_ptr<const CountedTurns> CountedTurns::read(std::span<const std::byte
         turns += entry.turns;
     }
     return made;
+}
+
+bool is_epoch_plan(std::span<const std::byte> image) {
+    const std::span<const std::byte> rest = after_plan(image);
+    return rest.size() >= sizeof turns_image.magic &&
+           std::memcmp(rest.data(), turns_image.magic, sizeof turns_image.magic) == 0;
+}
+
+std::unique_ptr<sab_plan> read_epoch_plan(std::span<const std::byte> image, std::string_view name) {
+    const std::span<const std::byte> rest = after_plan(image);
+    auto plan = Plan::read(image.first(image.size() - rest.size()), name);
+    auto turns = CountedTurns::read(rest, name);
+    if (!plan->is_counted() || turns->columns != plan->columns() ||
+        turns->all() != plan->facts().samples)
+        fail_format(name, "the epoch of a mixture does not match the plan before it");
+    return std::make_unique<sab_plan>(std::move(plan), nullptr, std::move(turns));
 }
 
 }  // namespace sab

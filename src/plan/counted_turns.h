@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+struct sab_plan;
+
 namespace sab {
 
 /// The samples of a source with the same sizes. Plain data: it is written to plan files as it is.
@@ -22,8 +24,6 @@ struct CountedTurns {
     static std::shared_ptr<const CountedTurns> read(std::span<const std::byte> image,
                                                     std::string_view name);
     std::vector<std::byte> write() const;
-    /// Whether an image begins like one of turns.
-    static bool is_image(std::span<const std::byte> image);
 
     uint64_t epoch = 0;
     uint64_t seed = 0;  ///< of the order in which samples have one more turn
@@ -39,5 +39,9 @@ private:
     /// Whether the sizes of an entry are before those of another.
     bool is_smaller(std::size_t entry, std::size_t other) const;
 };
+
+/// Whether the bytes are those of the plan of an epoch: the image of a plan and one of turns.
+bool is_epoch_plan(std::span<const std::byte> image);
+std::unique_ptr<sab_plan> read_epoch_plan(std::span<const std::byte> image, std::string_view name);
 
 }  // namespace sab

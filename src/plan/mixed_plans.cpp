@@ -3,22 +3,16 @@
 #include <algorithm>
 
 #include "base/hasher.h"
+#include "plan/points.h"
 
 namespace sab {
 namespace {
-
-std::vector<int64_t> distinct(std::span<const int64_t> ids) {
-    std::vector<int64_t> sorted(ids.begin(), ids.end());
-    std::ranges::sort(sorted);
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    return sorted;
-}
 
 /// The shapes of those ids that the samples of an epoch have.
 std::vector<std::size_t> shapes_of(std::span<const std::size_t> shapes,
                                    std::span<const int64_t> all_ids, std::span<const int64_t> ids) {
     if (shapes.empty()) return {};
-    const std::vector<int64_t> all = distinct(all_ids), here = distinct(ids);
+    const std::vector<int64_t> all = ids_in_order(all_ids), here = ids_in_order(ids);
     check(shapes.size() == all.size(), "options.max_shape_count", shapes.size(),
           "must be the number of ids, ", all.size());
     std::vector<std::size_t> found;
@@ -148,36 +142,6 @@ uint64_t MixedPlans::fingerprint() const {
     hasher.add(first_->fingerprint());
     hasher.add(sizes_.choice()->fingerprint());
     return hasher.digest();
-}
-
-namespace {
-
-class MixedPlan : public sab_plan {
-public:
-    explicit MixedPlan(std::shared_ptr<const MixedPlans> epochs)
-        : sab_plan(epochs->first()), epochs_(std::move(epochs)) {}
-
-    std::shared_ptr<const MixedPlans> epochs() const override { return epochs_; }
-    const std::shared_ptr<const Plan>& of_all_epochs(std::string_view caller) const override {
-        fail(SAB_E_UNSUPPORTED, caller,
-             ": the plan is of a mixture, whose plan is made again in each epoch");
-    }
-    uint64_t fingerprint() const override { return epochs_->fingerprint(); }
-    std::size_t skipped(std::span<int64_t> room) const override {
-        return epochs_->skipped(0, room);
-    }
-
-private:
-    std::shared_ptr<const MixedPlans> epochs_;
-};
-
-}  // namespace
-
-std::unique_ptr<sab_plan> make_mixed_plan(const Columns& sizes, const PlanOptions& options,
-                                          std::span<const int64_t> ids) {
-    sizes.refuse_shard();
-    return std::make_unique<MixedPlan>(std::make_shared<const MixedPlans>(
-        sizes, options, std::vector<int64_t>(ids.begin(), ids.end())));
 }
 
 }  // namespace sab

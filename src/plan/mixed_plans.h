@@ -1,5 +1,5 @@
 #pragma once
-/// The plans of the epochs of a mixture.
+/// The plans of the epochs of a mixture, which its samplers make.
 
 #include <algorithm>
 #include <memory>
@@ -134,9 +134,5 @@ private:
     MadeOnce<SortedMixture> sorted_{};
     std::shared_ptr<const Plan> first_{};
 };
-
-/// The handle of the plan of a mixture, which has them.
-std::unique_ptr<sab_plan> make_mixed_plan(const Columns& sizes, const PlanOptions& options,
-                                          std::span<const int64_t> ids);
 
 }  // namespace sab

@@ -19,13 +19,7 @@ struct Multiples {
     bool round_rows() const { return std::ranges::any_of(rows, is_given); }
     double length(double size, std::size_t column) const { return round_up(size, lengths[column]); }
     double row(double total, std::size_t column) const { return round_up(total, rows[column]); }
-    /// What a caller may have forgotten, in messages; "" where lengths are as they are.
-    std::string hint() const {
-        for (const double multiple : lengths)
-            if (is_given(multiple))
-                return text(" (lengths are rounded up to multiples of ", multiple, ")");
-        return "";
-    }
+    std::string hint() const { return rounding_hint(lengths); }
 
     /// Nothing where lengths are as they are.
     void add_to(Hasher& hash) const {

@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/log.h"
 #include "plan/box_planner.h"
@@ -127,8 +128,7 @@ std::shared_ptr<const Plan> Plan::make(const Columns& sizes, const PlanOptions& 
         return make_sorted(sort_by_size(sizes[0], true, progress, sizes.described(0), threads),
                            options, sizes.names()[0]);
     Points points = sort_points(sizes, ids, progress, threads);
-    auto plan = sizes.size() == 1 ? make_separated(std::move(points), options, sizes.names()[0])
-                                  : make_boxes(std::move(points), options, sizes.names());
+    auto plan = make_coded(std::move(points), options, sizes.names());
     progress.report(3 * count, 3 * count);
     return plan;
 }
@@ -169,23 +169,16 @@ std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const PlanOpti
     return own(std::move(arrays), options);
 }
 
-std::shared_ptr<const Plan> Plan::make_separated(Points points, const PlanOptions& options,
-                                                 std::string name) {
-    const CodedSamples samples(std::move(points), options);
-    PlanArrays arrays = make_coded(samples, {}, [&](std::size_t id, double target) {
-        return divide_by_size(samples, id, target);
-    });
-    arrays.names = {std::move(name)};
-    return own(std::move(arrays), options);
-}
-
-std::shared_ptr<const Plan> Plan::make_boxes(Points points, const PlanOptions& options,
+std::shared_ptr<const Plan> Plan::make_coded(Points points, const PlanOptions& options,
                                              std::vector<std::string> names) {
     const CodedSamples samples(std::move(points), options);
-    const BoxPlanner planner(samples);
-    PlanArrays arrays = make_coded(samples, planner.outside(), [&](std::size_t id, double target) {
-        return planner.divide(id, target);
-    });
+    std::optional<BoxPlanner> boxes;
+    if (samples.points().columns > 1) boxes.emplace(samples);
+    PlanArrays arrays = sab::make_coded(samples, boxes ? boxes->outside() : std::vector<Stretch>(),
+                                        [&](std::size_t id, double target) {
+                                            return boxes ? boxes->divide(id, target)
+                                                         : divide_by_size(samples, id, target);
+                                        });
     arrays.names = std::move(names);
     check_batch_sizes(arrays, options);
     return own(std::move(arrays), options);

@@ -127,8 +127,8 @@ public:
     /// Of numbers of samples of one column: is_counted().
     static std::shared_ptr<const Plan> make_counted(SizeCounts counts, const PlanOptions& options,
                                                     std::string name);
-    /// Of several columns. Where the points have no order: is_counted().
-    static std::shared_ptr<const Plan> make_boxes(Points points, const PlanOptions& options,
+    /// Of several columns, or of ids. Where the points have no order: is_counted().
+    static std::shared_ptr<const Plan> make_coded(Points points, const PlanOptions& options,
                                                   std::vector<std::string> names);
     /// Of a mapped file, of which it reads and verifies the header and the small sections.
     static std::shared_ptr<const Plan> open(std::shared_ptr<const std::span<const std::byte>> file,
@@ -258,8 +258,6 @@ public:
 private:
     Plan() = default;
     Plan(const Plan&) = default;
-    static std::shared_ptr<const Plan> make_separated(Points points, const PlanOptions& options,
-                                                      std::string name);
     static std::shared_ptr<const Plan> own(PlanArrays made, const PlanOptions& options);
     static std::shared_ptr<Plan> from_image(std::span<const std::byte> image,
                                             std::shared_ptr<const void> owner, std::string name);
@@ -282,9 +280,8 @@ private:
     void check_order(const ImageRefusal& refuse) const;
     void check_sizes(const ImageRefusal& refuse) const;
     void check_runs(const ImageRefusal& refuse) const;
-    void check_shared_sizes(const ImageRefusal& refuse) const;
-    const SharedRun* shared_run_at(uint64_t place) const;
-    bool has_own_sizes(std::size_t bucket) const;
+    template <class Visit>
+    void each_stretch(const ImageRefusal& refuse, Visit&& visit) const;
     [[noreturn, gnu::cold]] void fail_index(uint32_t index) const;
     [[noreturn, gnu::cold]] void fail_size() const;
 
@@ -320,42 +317,35 @@ struct CountedTurns;
 
 }  // namespace sab
 
-/// A plan as its callers have it: an order with buckets, and its bytes. What differs by epoch is
-/// asked of epochs().
+/// A plan as its callers have it: an order with buckets, and its bytes.
 struct sab_plan {
     sab::Tag<sab_plan> tag{};
-    explicit sab_plan(std::shared_ptr<const sab::Plan> made) : impl(std::move(made)) {}
-    virtual ~sab_plan() = default;
+    explicit sab_plan(std::shared_ptr<const sab::Plan> made,
+                      std::shared_ptr<const sab::MixedPlans> of_epochs = nullptr,
+                      std::shared_ptr<const sab::CountedTurns> of_histogram = nullptr)
+        : impl(std::move(made)), epochs(std::move(of_epochs)), turns(std::move(of_histogram)) {}
 
     /// Where each epoch has a plan of its own, that of epoch 0.
     const std::shared_ptr<const sab::Plan> impl;
+    /// Of a mixture: makes the plan of each epoch, for samplers. Null: all epochs have this one.
+    const std::shared_ptr<const sab::MixedPlans> epochs;
+    /// Of one epoch of a mixture whose samples have no indices: what it has of them. Else null.
+    const std::shared_ptr<const sab::CountedTurns> turns;
     const sab::NamePointers names{impl->names()};
     /// Of the budgets.
     const std::array<double, SAB_MAX_BUDGETS> limits = impl->limits();
 
-    /// Makes the plan of each epoch of a mixture; null: all epochs have this one.
-    virtual std::shared_ptr<const sab::MixedPlans> epochs() const { return nullptr; }
     /// The plan of all epochs. Refuses a mixture.
-    virtual const std::shared_ptr<const sab::Plan>& of_all_epochs(
-        std::string_view /*caller*/) const {
-        return impl;
-    }
-    /// Of one epoch of a mixture whose samples have no indices: what it has of them. Else null.
-    virtual std::shared_ptr<const sab::CountedTurns> turns() const { return nullptr; }
-
-    virtual uint64_t fingerprint() const { return impl->fingerprint(); }
+    const std::shared_ptr<const sab::Plan>& of_all_epochs(std::string_view caller) const;
+    uint64_t fingerprint() const;
     /// Of the full batches and the tails of all its buckets.
     const std::vector<sab::Shape>& shapes() const;
     /// As Plan::skipped(), of epoch 0.
-    virtual std::size_t skipped(std::span<int64_t> room) const { return impl->skipped(room); }
+    std::size_t skipped(std::span<int64_t> room) const;
     /// Copies its bytes if they fit. Returns how many they are.
-    virtual std::size_t write(std::span<std::byte> room) const {
-        return of_all_epochs("sab_plan_write")->write(room);
-    }
-    virtual void save(const char* path) const { of_all_epochs("sab_plan_save")->save(path); }
-    virtual std::unique_ptr<sab_plan> copy() const {
-        return std::make_unique<sab_plan>(of_all_epochs("sab_plan_copy_new")->copy());
-    }
+    std::size_t write(std::span<std::byte> room) const;
+    void save(const char* path) const;
+    std::unique_ptr<sab_plan> copy() const;
 
 private:
     sab::MadeOnce<std::vector<sab::Shape>> shapes_{};

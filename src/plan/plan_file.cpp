@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/files.h"
 #include "base/hasher.h"
@@ -484,6 +485,7 @@ void Plan::check_all() const {
     verify_large_sections(refuse);
     check_distinct_sizes(refuse);
     if (!is_counted()) check_order(refuse);
+    if (is_counted() && is_coded()) check_runs(refuse);
     check_sizes(refuse);
     if (!second_) return;
     second_->check_sizes(refuse);
@@ -491,15 +493,69 @@ void Plan::check_all() const {
         refuse("its second buckets do not have the samples of the first");
 }
 
-/// Those of the buckets.
+/// Visits places in ascending order, by stretches of samples with equal sizes, which are given as
+/// numbers among the distinct ones of each column.
+template <class Visit>
+void Plan::each_stretch(const ImageRefusal& refuse, Visit&& visit) const {
+    const auto codes = [&](std::size_t i) { return codes_.subspan(i * columns(), columns()); };
+    if (!is_coded()) {
+        for (uint32_t k = 0; k < distinct_sizes_.size(); ++k)
+            visit(first_place(k), first_place(k + 1), std::span<const uint32_t>(&k, 1));
+    } else if (!is_counted()) {
+        for (uint64_t place = 0; place < facts_.samples; ++place)
+            visit(place, place + 1, codes(place));
+    } else {
+        std::vector<std::size_t> order(run_places_.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::ranges::sort(order, {}, [&](std::size_t run) { return run_places_[run]; });
+        uint64_t place = 0;
+        for (const std::size_t run : order) {
+            if (run_places_[run] != place) refuse("its runs overlap or leave a gap");
+            place += first_places_[run + 1] - first_places_[run];
+            visit(run_places_[run], place, codes(run));
+        }
+    }
+}
+
+/// Each bucket has the sizes of its samples. Those of a class are padded to the same lengths.
 void Plan::check_sizes(const ImageRefusal& refuse) const {
-    if (is_counted() && is_coded())
-        check_runs(refuse);
-    else
-        for (std::size_t number = 0; number < bucket_count(); ++number)
-            if (buckets()[number].samples() > 0 && !has_own_sizes(number))
-                refuse("bucket ", number, " does not have the sizes of its samples");
-    check_shared_sizes(refuse);
+    const std::span<const Bucket> all = buckets();
+    const std::span<const SharedRun> shared = shared_runs();
+    std::vector<std::size_t> filled;  // buckets with samples, by place
+    for (std::size_t number = 0; number < all.size(); ++number)
+        if (all[number].samples() > 0) filled.push_back(number);
+    std::ranges::sort(filled, {}, [&](std::size_t number) { return all[number].begin; });
+    std::vector<PerColumn> of_class;  // padded lengths
+    std::size_t next = 0, next_shared = 0;
+    each_stretch(refuse, [&](uint64_t begin, uint64_t end, std::span<const uint32_t> codes) {
+        PerColumn sizes{}, lengths{};
+        for (std::size_t j = 0; j < columns(); ++j) {
+            sizes[j] = decoded(codes[j], distinct_sizes(j));
+            lengths[j] = padded(sizes[j], j);
+        }
+        while (next < filled.size() && all[filled[next]].end <= begin) ++next;
+        for (std::size_t i = next; i < filled.size() && all[filled[i]].begin < end; ++i) {
+            const Bucket& own = all[filled[i]];
+            bool is_inside = is_coded()
+                                 ? own.begin <= begin && end <= own.end
+                                 : own.distinct_begin <= codes[0] && codes[0] < own.distinct_end;
+            for (std::size_t j = 0; j < columns(); ++j)
+                is_inside = is_inside && size_range(filled[i], j).has(sizes[j]);
+            if (!is_inside) refuse("bucket ", filled[i], " does not have the sizes of its samples");
+        }
+        while (next_shared < shared.size() && shared[next_shared].end <= begin) ++next_shared;
+        for (std::size_t i = next_shared; i < shared.size() && shared[i].begin < end; ++i) {
+            if (shared[i].size_class == of_class.size()) of_class.push_back(lengths);
+            if (lengths != of_class[shared[i].size_class])
+                refuse("shared run ", i, " has samples of several padded lengths");
+        }
+    });
+    for (const std::size_t number : filled) {
+        const SizeRange range = size_range(number);
+        if (!is_coded() && (distinct_sizes_[all[number].distinct_begin] != range.least ||
+                            distinct_sizes_[all[number].distinct_end - 1] != range.most))
+            refuse("bucket ", number, " does not have the sizes of its samples");
+    }
 }
 
 void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
@@ -530,112 +586,19 @@ void Plan::check_order(const ImageRefusal& refuse) const {
     }
 }
 
-/// The runs have all samples, each once, in ascending order of size. Those of a bucket have sizes
-/// in its range.
+/// The runs have all samples, each once, in ascending order of size.
 void Plan::check_runs(const ImageRefusal& refuse) const {
     const std::size_t count = run_places_.size();
     if (first_places_[0] != 0 || first_places_[count] != facts_.samples)
         refuse("its runs do not have all samples");
     const auto codes = [&](std::size_t run) { return codes_.subspan(run * columns(), columns()); };
-    std::vector<std::pair<uint64_t, std::size_t>> order;
     for (std::size_t run = 0; run < count; ++run) {
         if (first_places_[run] >= first_places_[run + 1] ||
             (run > 0 && std::ranges::lexicographical_compare(codes(run), codes(run - 1))))
             refuse("run ", run, " is out of order");
         for (std::size_t j = 0; j < columns(); ++j)
             if (codes(run)[j] >= distinct_sizes(j).size()) refuse("run ", run, " has no size");
-        order.emplace_back(run_places_[run], run);
     }
-    std::ranges::sort(order);
-    const std::span<const Bucket> all = buckets();
-    std::vector<std::pair<uint64_t, std::size_t>> ends;  // of buckets with samples
-    for (std::size_t number = 0; number < all.size(); ++number)
-        if (all[number].samples() > 0) ends.emplace_back(all[number].end, number);
-    std::ranges::sort(ends);
-    std::size_t next = 0;
-    uint64_t place = 0;
-    for (const auto& [begin, run] : order) {
-        if (begin != place) refuse("its runs overlap or leave a gap");
-        place += first_places_[run + 1] - first_places_[run];
-        while (next < ends.size() && ends[next].first <= begin) ++next;
-        if (next == ends.size() || all[ends[next].second].begin >= place) continue;
-        const std::size_t number = ends[next].second;
-        bool is_inside = all[number].begin <= begin && place <= all[number].end;
-        for (std::size_t j = 0; j < columns(); ++j)
-            is_inside = is_inside && size_range(number, j).has(distinct_sizes(j)[codes(run)[j]]);
-        if (!is_inside) refuse("bucket ", number, " does not have the sizes of run ", run);
-    }
-}
-
-/// The shared run of a place, or null.
-const SharedRun* Plan::shared_run_at(uint64_t place) const {
-    const std::span<const SharedRun> runs = shared_runs();
-    const auto after = std::ranges::upper_bound(runs, place, {}, &SharedRun::begin);
-    return after != runs.begin() && place < std::prev(after)->end ? &*std::prev(after) : nullptr;
-}
-
-/// The samples of a class are padded to the same lengths.
-void Plan::check_shared_sizes(const ImageRefusal& refuse) const {
-    std::vector<std::pair<uint64_t, std::size_t>> order;  // of run_places(), if it has some
-    order.reserve(run_places_.size());
-    for (std::size_t run = 0; run < run_places_.size(); ++run)
-        order.emplace_back(run_places_[run], run);
-    std::ranges::sort(order);
-    const auto after = [&](uint64_t place) {
-        return std::ranges::upper_bound(order, place, {}, &std::pair<uint64_t, std::size_t>::first);
-    };
-    const auto lengths_at = [&](uint64_t place) {
-        const std::size_t coded = order.empty() ? place : std::prev(after(place))->second;
-        PerColumn lengths{};
-        for (std::size_t j = 0; j < columns(); ++j) {
-            const std::size_t size =
-                is_coded()     ? codes_[coded * columns() + j]
-                : is_counted() ? distinct_of(first_places_, place)
-                               : distinct_of(first_offsets_, static_cast<uint32_t>(place));
-            lengths[j] = padded(decoded(static_cast<uint32_t>(size), distinct_sizes(j)), j);
-        }
-        return lengths;
-    };
-    std::vector<PerColumn> of_class;
-    for (std::size_t i = 0; i < shared_runs().size(); ++i) {
-        const SharedRun& run = shared_runs()[i];
-        if (run.size_class == of_class.size()) of_class.push_back(lengths_at(run.begin));
-        bool are_alike = true;
-        const auto check = [&](uint64_t place) {
-            are_alike = are_alike && lengths_at(place) == of_class[run.size_class];
-        };
-        check(run.begin);
-        check(run.end - 1);  // of one column the places are in ascending order of size
-        if (is_coded() && !is_counted())
-            for (uint64_t place = run.begin; place < run.end; ++place) check(place);
-        for (auto own = after(run.begin); own != order.end() && own->first < run.end; ++own)
-            check(own->first);
-        if (!are_alike) refuse("shared run ", i, " has samples of several padded lengths");
-    }
-}
-
-/// Whether the sizes of a bucket are those of its samples.
-bool Plan::has_own_sizes(std::size_t number) const {
-    const Bucket& bucket = buckets()[number];
-    if (is_coded()) {
-        for (std::size_t j = 0; j < columns(); ++j) {
-            const std::span<const double> known = distinct_sizes(j);
-            const SizeRange range = size_range(number, j);
-            for (std::size_t place = bucket.begin; place < bucket.end; ++place)
-                if (!range.has(decoded(codes_[place * columns() + j], known))) return false;
-        }
-        return true;
-    }
-    const SizeRange range = size_range(number);
-    uint64_t begin = bucket.begin, end = bucket.end;  // with the samples that it shares
-    if (const SharedRun* const run = shared_run_at(bucket.begin))
-        begin = std::min(begin, run->begin);
-    if (const SharedRun* const run = shared_run_at(bucket.end - 1)) end = std::max(end, run->end);
-    return first_place(bucket.distinct_begin) <= begin &&
-           first_place(bucket.distinct_begin + 1) > begin &&
-           first_place(bucket.distinct_end) >= end && first_place(bucket.distinct_end - 1) < end &&
-           distinct_sizes_[bucket.distinct_begin] == range.least &&
-           distinct_sizes_[bucket.distinct_end - 1] == range.most;
 }
 
 void Plan::fail_index(uint32_t index) const {

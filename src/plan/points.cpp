@@ -27,9 +27,7 @@ std::vector<uint32_t> begins_of(std::span<const uint32_t> codes, std::size_t dis
 
 /// The number of each sample's id among the distinct ids, which become those of `points`.
 std::vector<uint32_t> number_ids(std::span<const int64_t> ids, Points& points) {
-    points.ids.assign(ids.begin(), ids.end());
-    std::ranges::sort(points.ids);
-    points.ids.erase(std::unique(points.ids.begin(), points.ids.end()), points.ids.end());
+    points.ids = ids_in_order(ids);
     std::vector<uint32_t> numbers(ids.size());
     std::ranges::transform(ids, numbers.begin(), [&](int64_t id) {
         return static_cast<uint32_t>(std::ranges::lower_bound(points.ids, id) - points.ids.begin());
@@ -38,6 +36,13 @@ std::vector<uint32_t> number_ids(std::span<const int64_t> ids, Points& points) {
 }
 
 }  // namespace
+
+std::vector<int64_t> ids_in_order(std::span<const int64_t> ids) {
+    std::vector<int64_t> sorted(ids.begin(), ids.end());
+    std::ranges::sort(sorted);
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    return sorted;
+}
 
 Points sort_points(const Columns& sizes, std::span<const int64_t> ids, const Progress& progress,
                    std::size_t threads) {

@@ -32,6 +32,9 @@ struct Points {
     }
 };
 
+/// Each once, ascending.
+std::vector<int64_t> ids_in_order(std::span<const int64_t> ids);
+
 /// Throws for a size that breaks the rules. `ids`: one a sample, or none.
 Points sort_points(const Columns& sizes, std::span<const int64_t> ids, const Progress& progress,
                    std::size_t threads = 1);

@@ -54,12 +54,10 @@ std::vector<BucketClass> bucket_classes(const Plan& plan, const Cost* balance) {
             classes.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
         }
     }
-    std::vector<double> costs;
-    costs.reserve(classes.size());
-    for (const BucketClass& each : classes) costs.push_back(each.batches.cost);
+    const auto cost_of = [](const BucketClass& each) { return each.batches.cost; };
     std::vector<BucketClass> sorted;
     sorted.reserve(classes.size());
-    for (const uint32_t k : by_descending(costs)) {
+    for (const uint32_t k : by_descending(keys_of(classes, cost_of))) {
         sorted.push_back(classes[k]);
         price(plan, balance, sorted.back());
     }
@@ -327,7 +325,7 @@ std::unique_ptr<Sequence> make_bucket_sequence(const std::shared_ptr<const Plan>
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost* balance) {
-    if (!has_mixtures || plan.epochs() == nullptr) {
+    if (!has_mixtures || plan.epochs == nullptr) {
         plan.impl->need_order("samplers");
         return make_bucket_sequence(plan.impl, balance);
     }
@@ -343,7 +341,7 @@ std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan, const Cost*
         hasher.add_all(kept->terms());
         fingerprint = hasher.digest();
     }
-    if (plan.epochs()->can_sort()) return make_mixed_buckets(plan.epochs(), kept, fingerprint);
+    if (plan.epochs->can_sort()) return make_mixed_buckets(plan.epochs, kept, fingerprint);
     const auto make = [kept](const std::shared_ptr<const Plan>& of,
                              const std::vector<uint32_t>* samples) {
         return std::make_unique<BucketSequence>(of, kept ? &*kept : nullptr, samples);

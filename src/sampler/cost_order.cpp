@@ -44,26 +44,17 @@ void CostOrder::set_options(const EpochOptions& epoch_options) {
 
 /// The classes in the order of ids.
 std::vector<uint32_t> CostOrder::sorted_classes() const {
-    std::vector<double> keys;
-    keys.reserve(classes_.size());
-    for (const BatchClass& each : classes_) keys.push_back(each.cost);
-    std::vector<uint32_t> by_cost = by_descending(keys);
-    if (!is_by_length()) return by_cost;
-    std::vector<double> groups(classes_.size());  // of nearly equal cost, the costliest is 0
-    double top = 0, group = 1;
-    for (const uint32_t k : by_cost) {
-        if (top == 0 || keys[k] < equal_cost_by_length * top) {
-            top = keys[k];
-            --group;
-        }
-        groups[k] = group;
+    std::vector<uint32_t> sorted = by_descending(keys_of(classes_, &BatchClass::cost));
+    if (!is_by_length()) return sorted;
+    for (auto band = sorted.begin(), next = band; band != sorted.end(); band = next) {
+        const double least = equal_cost_by_length * classes_[*band].cost;
+        next = std::find_if(band + 1, sorted.end(),
+                            [&](uint32_t k) { return classes_[k].cost < least || least == 0; });
+        std::sort(band, next, [&](uint32_t a, uint32_t b) {
+            const double of_a = classes_[a].length, of_b = classes_[b].length;
+            return of_a != of_b ? of_a > of_b : a < b;
+        });
     }
-    for (std::size_t k = 0; k < classes_.size(); ++k) keys[k] = classes_[k].length;
-    const std::vector<uint32_t> by_length = by_descending(keys);
-    for (std::size_t i = 0; i < by_length.size(); ++i) keys[i] = groups[by_length[i]];
-    std::vector<uint32_t> sorted;
-    sorted.reserve(by_length.size());
-    for (const uint32_t i : by_descending(keys)) sorted.push_back(by_length[i]);
     return sorted;
 }
 
@@ -127,18 +118,15 @@ double CostOrder::waste_of(std::span<const uint64_t> last, std::span<const uint3
 /// what the tails lack; here it is divided, even if it is full.
 std::vector<uint64_t> CostOrder::last_step() const {
     const uint64_t world = epoch_options_.step_batches, over = batches_ % world;
-    std::vector<double> samples;
     std::vector<uint32_t> tails, first_of_chain(chains_, ~uint32_t{0});
-    for (uint32_t k = 0; k < classes_.size(); ++k) {
-        samples.push_back(static_cast<double>(classes_[k].samples));
-        if (chains_ == 0) continue;
+    for (uint32_t k = 0; k < classes_.size() && chains_ > 0; ++k) {
         uint32_t& first = first_of_chain[classes_[k].chain];
         if (first == ~uint32_t{0})
             first = k;
         else
             tails.push_back(k);
     }
-    const std::vector<uint32_t> by_samples = by_descending(samples);
+    const std::vector<uint32_t> by_samples = by_descending(keys_of(classes_, &BatchClass::samples));
     if (classes_.empty()) return {};
     std::vector<uint64_t> best = last_step_of({over, {}, by_samples[0], over}, by_samples);
     const uint64_t count = over > 0 || tails.empty() ? over : world;
@@ -189,10 +177,8 @@ void CostOrder::lay_out_steps() {
         add(k, 0, head[k]);
     }
     for (const uint32_t k : sorted_classes()) add(k, head[k], classes_[k].batches - last[k]);
-    std::vector<double> chains;  // whose batches stay together
-    chains.reserve(classes_.size());
-    for (const BatchClass& each : classes_) chains.push_back(static_cast<double>(each.chain));
-    for (const uint32_t k : by_ascending(chains))
+    // The batches of a chain stay together.
+    for (const uint32_t k : by_ascending(keys_of(classes_, &BatchClass::chain)))
         add(k, classes_[k].batches - last[k], classes_[k].batches);
 }
 

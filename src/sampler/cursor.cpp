@@ -58,28 +58,24 @@ bool Cursor::take(EpochBatch& batch) {
 }
 
 void Cursor::at(uint64_t position, EpochBatch& batch) {
-    schedule_.check_reachable(position);
-    check(position < batch_count(), "position", position,
-          "must be below the number of batches of the rank, ", batch_count());
+    check_position(position, first_position(), batch_count(), false);
     fill(position, options_.rank, batch);
     batch.changes = changes_;
 }
 
 void Cursor::seek(uint64_t position) {
-    schedule_.check_end(position);
+    check_position(position, first_position(), batch_count(), true);
     schedule_.position = position;
     pass_ = Pass::ready;
 }
 
-void Cursor::Schedule::check_reachable(uint64_t at) const {
-    check(at >= first_position, "position", at, "must not be before position ", first_position,
+void check_position(uint64_t position, uint64_t first, uint64_t end, bool or_end) {
+    check(position >= first, "position", position, "must not be before position ", first,
           ", where a state of other ranks or another budget took over");
-}
-
-/// Also the end can be reached.
-void Cursor::Schedule::check_end(uint64_t at) const {
-    check_reachable(at);
-    check(at <= end, "position", at, "must be at most the number of batches of the rank, ", end);
+    check(position < end || (or_end && position == end), "position", position,
+          or_end ? "must be at most the number of batches of the rank, "
+                 : "must be below the number of batches of the rank, ",
+          end);
 }
 
 bool Cursor::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
@@ -505,7 +501,7 @@ std::size_t Cursor::save_at(uint64_t position, const Limits& limits,
     Schedule then = schedule_;
     for (std::size_t i = earlier_.size(); position < then.first_position && i > 0; --i)
         then = earlier_[i - 1];
-    then.check_end(position);
+    check_position(position, then.first_position, then.end, true);
     then.position = position;
     if (then.limits != limits) {
         then.rest = rest_of(then);

@@ -22,6 +22,10 @@ struct DividedRun {
     uint64_t pieces;
 };
 
+/// Refuses a position before `first`, and one that no batch of `end` has. With `or_end` the end can
+/// be reached, too.
+void check_position(uint64_t position, uint64_t first, uint64_t end, bool or_end);
+
 class Cursor final : public RandomAccess {
 public:
     Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
@@ -140,8 +144,6 @@ private:
 
         /// Of the order, at the first position.
         uint64_t first_batch() const { return rest ? 0 : begin.batch; }
-        void check_reachable(uint64_t at) const;
-        void check_end(uint64_t at) const;
     };
 
     bool is_split() const { return options_.last_step == SAB_LAST_STEP_SPLIT; }

@@ -313,4 +313,21 @@ std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
     return made;
 }
 
+std::vector<uint32_t> even_epoch_in_pieces(const SourceAmounts& amounts,
+                                           std::span<const uint32_t> batches,
+                                           std::vector<double>& costs,
+                                           std::span<const uint64_t> samples,
+                                           const EpochOptions& epoch_options, const Plan* plan,
+                                           const std::function<double(const BatchPiece&)>& add) {
+    std::vector<uint32_t> order = even_epoch(amounts, batches, costs, epoch_options);
+    if (plan != nullptr && plan->has_few_shapes()) return order;
+    const std::vector<BatchPiece> pieces =
+        divide_for_last_step(order, samples, epoch_options, plan == nullptr ? 1 : plan->fewest());
+    if (pieces.empty()) return order;
+    const auto first_id = static_cast<uint32_t>(costs.size());
+    for (const BatchPiece& piece : pieces) costs.push_back(add(piece));
+    return even_epoch(amounts, with_pieces(batches, pieces, first_id, epoch_options), costs,
+                      epoch_options);
+}
+
 }  // namespace sab

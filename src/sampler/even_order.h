@@ -2,6 +2,7 @@
 /// An order of batches in which every source stays near its due.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,17 @@ struct BatchPiece {
     uint32_t batch;
     uint64_t first, count;
 };
+
+/// even_epoch(), and if the last step has fewer samples than ranks, again with pieces of batches in
+/// the place of those that are divided. `plan`: that of the batches, or null; those of few shapes
+/// are not divided. `samples`: of each batch. `add` adds a piece to the amounts and returns its
+/// cost, which is added to `costs`.
+std::vector<uint32_t> even_epoch_in_pieces(const SourceAmounts& amounts,
+                                           std::span<const uint32_t> batches,
+                                           std::vector<double>& costs,
+                                           std::span<const uint64_t> samples,
+                                           const EpochOptions& epoch_options, const Plan* plan,
+                                           const std::function<double(const BatchPiece&)>& add);
 
 /// Of an order whose last step has fewer samples than ranks: the pieces of the batches that are to
 /// be divided, so that whole steps, or all samples, are there. A last step of batches chosen for

@@ -131,10 +131,7 @@ public:
         const Plan& plan = *epoch.plan;
         epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
         places_.reserve(epoch.order.batches());
-        std::vector<double> begins;
-        for (const Bucket& bucket : plan.buckets())
-            begins.push_back(static_cast<double>(bucket.begin));
-        std::vector<std::vector<std::size_t>> classes_of(begins.size());
+        std::vector<std::vector<std::size_t>> classes_of(plan.buckets().size());
         std::size_t blocks = 0;
         for (std::size_t k = 0; k < epoch.classes.size(); ++k) {
             classes_of[epoch.classes[k].bucket].push_back(k);
@@ -145,7 +142,7 @@ public:
         const bool has_copies = std::ranges::any_of(turns, &SourceTurns::has_copies);
         if (has_copies) first_places_.assign(choice.source_of().size(), no_place);
         uint64_t place = 0;
-        for (const uint32_t b : by_ascending(begins)) {
+        for (const uint32_t b : by_ascending(keys_of(plan.buckets(), &Bucket::begin))) {
             const Bucket& bucket = plan.buckets()[b];
             if (classes_of[b].empty()) continue;
             walk_.take(bucket.begin - place, [](auto&&...) {});  // samples in no batch
@@ -364,7 +361,6 @@ private:
 };
 
 void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
-    const EpochOptions& epoch_options = epoch.order.epoch_options();
     std::vector<uint32_t> ids;
     std::vector<double> costs;
     std::vector<uint64_t> samples;
@@ -372,26 +368,16 @@ void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
     costs.reserve(ids.capacity());
     samples.reserve(ids.capacity());
     for (const CostOrder::Found& found : epoch.order.find_all()) ids.push_back(layout.id(found));
-    const auto measure = [&] {
-        for (std::size_t id = costs.size(); id < layout.places().size(); ++id) {
-            const BatchClass& of = epoch.classes[layout.places()[id].batch_class].batches;
-            costs.push_back(of.cost);
-            samples.push_back(of.samples);
-        }
-    };
-    measure();
-    std::vector<uint32_t> order = even_epoch(layout.amounts(), ids, costs, epoch_options);
-    const auto pieces =
-        epoch.plan->has_few_shapes()
-            ? std::vector<BatchPiece>()
-            : divide_for_last_step(order, samples, epoch_options, epoch.plan->fewest());
-    if (!pieces.empty()) {
-        const auto first_id = static_cast<uint32_t>(costs.size());
-        for (const BatchPiece& piece : pieces) layout.add_piece(piece);
-        measure();
-        ids = with_pieces(ids, pieces, first_id, epoch_options);
-        order = even_epoch(layout.amounts(), ids, costs, epoch_options);
+    for (const Place& place : layout.places()) {
+        costs.push_back(epoch.classes[place.batch_class].batches.cost);
+        samples.push_back(epoch.classes[place.batch_class].batches.samples);
     }
+    const std::vector<uint32_t> order =
+        even_epoch_in_pieces(layout.amounts(), ids, costs, samples, epoch.order.epoch_options(),
+                             epoch.plan.get(), [&](const BatchPiece& piece) {
+                                 layout.add_piece(piece);
+                                 return epoch.classes.back().batches.cost;
+                             });
     epoch.places.reserve(order.size());
     for (const uint32_t id : order) epoch.places.push_back(layout.places()[id]);
 }

@@ -105,25 +105,19 @@ void MixedSequence::put_in_order(Present& of, const EpochOptions& epoch_options)
         samples[position] = sequence.samples(position);
         costs[position] = sequence.cost(position);
     }
-    std::vector<uint32_t> order = even_epoch(amounts, batches, costs, epoch_options);
     std::vector<Piece> pieces;
-    const uint64_t fewest = sequence.plan() == nullptr ? 1 : sequence.plan()->fewest();
-    const bool keeps_shapes = sequence.plan() != nullptr && sequence.plan()->has_few_shapes();
-    const auto divided = keeps_shapes ? std::vector<BatchPiece>()
-                                      : divide_for_last_step(order, samples, epoch_options, fewest);
-    for (const BatchPiece& piece : divided) {
-        sequence.fill(piece.batch, piece.first, piece.count, batch);
-        add(batch);
-        amounts.finish_piece();
-        costs.push_back(costs[piece.batch] * static_cast<double>(piece.count) /
-                        static_cast<double>(samples[piece.batch]));
-        pieces.push_back({piece, costs.back(), batch.total});
-    }
-    if (!divided.empty()) {
-        batches = with_pieces(batches, divided, static_cast<uint32_t>(count), epoch_options);
-        order = even_epoch(amounts, batches, costs, epoch_options);
-        of.pieces = std::make_shared<const std::vector<Piece>>(std::move(pieces));
-    }
+    std::vector<uint32_t> order = even_epoch_in_pieces(
+        amounts, batches, costs, samples, epoch_options, sequence.plan(),
+        [&](const BatchPiece& piece) {
+            sequence.fill(piece.batch, piece.first, piece.count, batch);
+            add(batch);
+            amounts.finish_piece();
+            const double cost = costs[piece.batch] * static_cast<double>(piece.count) /
+                                static_cast<double>(samples[piece.batch]);
+            pieces.push_back({piece, cost, batch.total});
+            return cost;
+        });
+    if (!pieces.empty()) of.pieces = std::make_shared<const std::vector<Piece>>(std::move(pieces));
     of.order = std::make_shared<const std::vector<uint32_t>>(std::move(order));
 }
 

@@ -120,11 +120,11 @@ template <class Make>
 std::unique_ptr<Sequence> mixed_sequence_of(const sab_plan& plan, SamplerKind kind,
                                             uint64_t fingerprint, const Make& make,
                                             bool keeps_order) {
-    const auto of_epoch = [epochs = plan.epochs(), make](uint64_t epoch) {
+    const auto of_epoch = [epochs = plan.epochs, make](uint64_t epoch) {
         MixedPlans::OfEpoch made = epochs->make(epoch);
         return EpochSequence{made.samples, make(std::move(made.plan), made.samples.get())};
     };
-    return std::make_unique<MixedSequence>(plan.epochs()->choice(), kind, fingerprint, of_epoch,
+    return std::make_unique<MixedSequence>(plan.epochs->choice(), kind, fingerprint, of_epoch,
                                            keeps_order);
 }
 
@@ -134,7 +134,7 @@ std::unique_ptr<Sequence> mixed_sequence_of(const sab_plan& plan, SamplerKind ki
 template <class Make>
 std::unique_ptr<Sequence> sequence_of(const sab_plan& plan, SamplerKind kind, Make make,
                                       bool keeps_order) {
-    if (!has_mixtures || plan.epochs() == nullptr) {
+    if (!has_mixtures || plan.epochs == nullptr) {
         plan.impl->need_order("samplers");
         return make(plan.impl, static_cast<const std::vector<uint32_t>*>(nullptr));
     }

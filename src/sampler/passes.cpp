@@ -1,11 +1,6 @@
 #include "sampler/passes.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/rounding.h"
-#include "base/saved_state.h"
-#include "base/xxhash.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -33,11 +28,6 @@ namespace {
 constexpr uint32_t passes_version = 1;
 constexpr uint64_t most_batches = uint64_t{1} << 62;  // before a pass, in all epochs of the data
 
-uint64_t checksum_of_passes(std::span<const std::byte> state) {
-    const auto covered = state.subspan(offsetof(PassesState, length));
-    return XXH3_64bits(covered.data(), covered.size());
-}
-
 std::vector<std::byte> saved(const Cursor& cursor) {
     std::vector<std::byte> state(cursor.save({}));
     cursor.save(state);
@@ -62,11 +52,8 @@ PassesState read_passes(std::span<const std::byte> state) {
         mismatch_state(
             "was saved without steps_per_epoch, this sampler has it; begin its epoch with "
             "sab_sampler_set_epoch()");
-    check_state_begin(state, "SABP", "a sampler with steps_per_epoch", passes_version);
-    PassesState read{};
-    std::memcpy(&read, state.data(), std::min(state.size(), sizeof read));
-    check_state_size(state.size(), std::max<std::size_t>(read.length, sizeof read));
-    check_state_checksum(read.checksum, checksum_of_passes(state));
+    const auto read =
+        read_sealed<PassesState>(state, "SABP", "a sampler with steps_per_epoch", passes_version);
     check_consistent(read.start_length <= state.size() - sizeof read && read.steps_per_epoch >= 1 &&
                      read.steps_per_epoch <= most_epoch_steps && read.micro_batches >= 1 &&
                      read.micro_batches <= most_micro_batches && read.world_size >= 1 &&
@@ -131,11 +118,6 @@ uint64_t Passes::end() const {
     const Base& last = bases().back();
     if (saved_end_) return *saved_end_;
     return last.position + (steps() - std::min(steps(), last.step)) * micro_batches();
-}
-
-void Passes::check_reachable(uint64_t position, const Base& base) const {
-    check(position >= base.reach, "position", position, "must not be before position ", base.reach,
-          ", where a state of other ranks or another budget took over");
 }
 
 /// Gives a batch of the cursor its place in the pass.
@@ -321,9 +303,7 @@ bool Passes::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& bloc
 }
 
 void Passes::at(uint64_t position, EpochBatch& batch) {
-    check_reachable(position, bases().back());
-    check(position < end(), "position", position,
-          "must be below the number of batches of the rank, ", end());
+    check_position(position, bases().back().reach, end(), false);
     visit([&](Home& home) {
         go(position, home);
         cursor_->fill(position - shift_, cursor_->options().rank, batch);
@@ -332,9 +312,7 @@ void Passes::at(uint64_t position, EpochBatch& batch) {
 }
 
 void Passes::seek(uint64_t position) {
-    check_reachable(position, bases().back());
-    check(position <= end(), "position", position,
-          "must be at most the number of batches of the rank, ", end());
+    check_position(position, bases().back().reach, end(), true);
     attempt([&](Home& home) { go_behind(position, home); });
     pass_ = Pass::ready;
 }
@@ -357,9 +335,7 @@ std::size_t Passes::save(std::span<std::byte> out) const {
 }
 
 std::size_t Passes::save_at(uint64_t position, std::span<std::byte> out) {
-    check_reachable(position, bases().front());
-    check(position <= end(), "position", position,
-          "must be at most the number of batches of the rank, ", end());
+    check_position(position, bases().front().reach, end(), true);
     const Base& base = base_at(position);
     const Cursor::Limits limits = cursor_->limits();
     const bool is_last = &base == &bases_.back();
@@ -391,26 +367,20 @@ std::size_t Passes::write(uint64_t position, uint64_t base_position, uint64_t ba
                           std::span<std::byte> out) const {
     const std::size_t size = sizeof(PassesState) + start_.size() + place.size();
     if (out.size() < size) return size;
-    PassesState state{{'S', 'A', 'B', 'P'},
-                      passes_version,
-                      0,
-                      static_cast<uint32_t>(size),
-                      static_cast<uint32_t>(start_.size()),
-                      steps(),
-                      pass_number_,
-                      position,
-                      base_position,
-                      base_step,
-                      cursor_->options().world_size,
-                      static_cast<uint32_t>(micro_batches()),
-                      has_ended};
-    const std::span<std::byte> bytes = out.first(size);
-    auto to = bytes.begin() + sizeof state;
-    for (const auto part : {std::span<const std::byte>(start_), place})
-        to = std::ranges::copy(part, to).out;
-    std::memcpy(bytes.data(), &state, sizeof state);
-    state.checksum = checksum_of_passes(bytes);
-    std::memcpy(bytes.data(), &state, sizeof state);
+    const PassesState state{{'S', 'A', 'B', 'P'},
+                            passes_version,
+                            0,
+                            static_cast<uint32_t>(size),
+                            static_cast<uint32_t>(start_.size()),
+                            steps(),
+                            pass_number_,
+                            position,
+                            base_position,
+                            base_step,
+                            cursor_->options().world_size,
+                            static_cast<uint32_t>(micro_batches()),
+                            has_ended};
+    write_sealed(state, {start_, place}, out.first(size));
     return size;
 }
 

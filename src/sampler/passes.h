@@ -73,7 +73,6 @@ private:
     uint64_t step_after(uint64_t position) const;
     uint64_t end() const;
     void place(EpochBatch& batch);
-    void check_reachable(uint64_t position, const Base& base) const;
 
     void swap(Part& other) noexcept;
     void leave(Cursor::Parked left, uint64_t shift, Home& home);

@@ -38,12 +38,9 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_bucket
 }
 
 std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames columns) {
-    check(options.balance_count <= 1, "options.balance_count", options.balance_count,
-          "must be at most 1");
-    if (options.balance_count == 0) return std::nullopt;
-    require(options.balance, "options.balance");
-    require(options.balance[0], "options.balance[0]");
-    return read_cost(options.balance[0], columns, "options.balance[0]");
+    std::vector<Cost> read =
+        read_balances(options.balance, options.balance_count, columns, "options.balance", 1);
+    return read.empty() ? std::nullopt : std::optional(std::move(read[0]));
 }
 
 void refuse_costliest_first(const SamplerOptions& options, std::string_view why) {

@@ -109,9 +109,7 @@ double most_cost(const Plan& plan) {
 
 std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint64_t count) {
     if (plan->second() && most_cost(*plan->second()) > most_cost(*plan)) plan = plan->second();
-    std::vector<double> costs;
-    for (const Bucket& bucket : plan->buckets()) costs.push_back(bucket.cost);
-    const std::vector<uint32_t> by_cost = by_descending(costs);
+    const std::vector<uint32_t> by_cost = by_descending(keys_of(plan->buckets(), &Bucket::cost));
     std::vector<SortedSequence::Slice> slices;
     count = std::min(count, plan->facts().batches);
     for (uint64_t row = 0; slices.size() < count; ++row)

@@ -121,13 +121,6 @@ SourceDues::Facts SourceDues::facts_of(const SourceAmounts::Blocks& batch) const
     return of;
 }
 
-double SourceDues::amount(uint32_t b, std::size_t source) const {
-    const SourceAmounts::Blocks batch = amounts_.batch(b);
-    for (std::size_t i = 0; i < batch.amounts.size(); ++i)
-        if (batch.numbers[i] == source / width) return batch.amounts[i].get(source % width);
-    return 0;
-}
-
 double SourceDues::farthest() const {
     const auto total = static_cast<float>(total_);
     Half most{};

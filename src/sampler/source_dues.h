@@ -116,17 +116,11 @@ public:
     double largest() const { return largest_; }
     double mean() const { return mean_; }
     double size(uint32_t batch) const { return facts_[batch].size; }
-    /// What a batch has of a source.
-    double amount(uint32_t batch, std::size_t source) const;
     /// The source that a batch has most of, compared with the source's share.
     std::size_t richest(uint32_t batch) const;
-    /// The sum of the squares of how far a batch by itself leads away from the dues.
-    double added(uint32_t batch) const { return facts_[batch].squares; }
 
     void give(uint32_t batch);
     bool is_given(uint32_t batch) const { return is_given_[batch]; }
-    /// Of the batches given.
-    double total() const { return settled_ + total_; }
     double ahead(std::size_t source) const { return given_of(source) - share_[source] * total_; }
     /// The largest distance of a source from its due.
     double farthest() const;

@@ -1,11 +1,7 @@
 #include "sampler/state.h"
 
-#include <algorithm>
-#include <cstring>
 #include <vector>
 
-#include "base/saved_state.h"
-#include "base/xxhash.h"
 #include "sampler/constructors.h"
 
 namespace sab {
@@ -55,11 +51,6 @@ const char* name_of(sab_last_step last_step) {
     }
 }
 
-uint64_t checksum_of(std::span<const std::byte> state) {
-    const auto covered = state.subspan(offsetof(StateHeader, length));
-    return XXH3_64bits(covered.data(), covered.size());
-}
-
 std::vector<uint64_t> numbers_in(std::span<const std::byte> bytes) {
     std::vector<uint64_t> numbers(bytes.size() / sizeof(uint64_t));
     if (!numbers.empty())
@@ -79,19 +70,14 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
     const std::size_t size =
         sizeof(StateHeader) + place.size() + body.size() + after_body.size() + chosen.size();
     if (out.size() < size) return size;
-    const std::span<std::byte> state = out.first(size);
-    StateHeader header{{'S', 'A', 'B', 'S'},
-                       state_version,
-                       0,
-                       static_cast<uint32_t>(size),
-                       static_cast<uint32_t>(kind),
-                       fingerprint,
-                       numbers.size()};
-    auto to = state.begin() + sizeof header;
-    for (const auto part : {place, body, after_body, chosen}) to = std::ranges::copy(part, to).out;
-    std::memcpy(state.data(), &header, sizeof header);
-    header.checksum = checksum_of(state);
-    std::memcpy(state.data(), &header, sizeof header);
+    const StateHeader header{{'S', 'A', 'B', 'S'},
+                             state_version,
+                             0,
+                             static_cast<uint32_t>(size),
+                             static_cast<uint32_t>(kind),
+                             fingerprint,
+                             numbers.size()};
+    write_sealed(header, {place, body, after_body, chosen}, out.first(size));
     return size;
 }
 
@@ -100,11 +86,7 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
                                  std::span<std::byte> body) {
     if (state.size() >= 4 && std::memcmp(state.data(), "SABP", 4) == 0)
         mismatch_state("was saved with steps_per_epoch, this sampler has none");
-    check_state_begin(state, "SABS", "a sampler", state_version);
-    StateHeader header{};
-    std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
-    check_state_size(state.size(), std::max<std::size_t>(header.length, sizeof header));
-    check_state_checksum(header.checksum, checksum_of(state));
+    const auto header = read_sealed<StateHeader>(state, "SABS", "a sampler", state_version);
     const StateKind own = find_kind(static_cast<uint32_t>(kind));
     if (header.kind != static_cast<uint32_t>(kind))
         mismatch_state("was saved by another kind of sampler: it is of ",

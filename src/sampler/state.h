@@ -1,10 +1,16 @@
 #pragma once
 /// Bytes of a saved sampler state, format version 6: a header, and a body of the sampler's kind.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <span>
+#include <string_view>
 
+#include "base/saved_state.h"
+#include "base/xxhash.h"
 #include "sampler/sampler_options.h"
 #include "sampler/sequence.h"
 
@@ -24,6 +30,31 @@ struct StateHeader {
     uint64_t numbers;  ///< that follow the body
 };
 static_assert(sizeof(StateHeader) == 40);
+
+/// Writes a header, which has the size of the whole state, and what follows it. The checksum is
+/// that of all behind it.
+template <class Header>
+void write_sealed(Header header, std::initializer_list<std::span<const std::byte>> parts,
+                  std::span<std::byte> state) {
+    auto to = state.begin() + sizeof header;
+    for (const auto part : parts) to = std::ranges::copy(part, to).out;
+    std::memcpy(state.data(), &header, sizeof header);
+    const auto covered = state.subspan(offsetof(Header, length));
+    header.checksum = XXH3_64bits(covered.data(), covered.size());
+    std::memcpy(state.data(), &header, sizeof header);
+}
+/// Reads such a header. Refuses bytes that are no whole state. `letters`: it begins with them.
+template <class Header>
+Header read_sealed(std::span<const std::byte> state, std::string_view letters, const char* whose,
+                   uint32_t version) {
+    check_state_begin(state, letters, whose, version);
+    Header header{};
+    std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
+    check_state_size(state.size(), std::max<std::size_t>(header.length, sizeof header));
+    const auto covered = state.subspan(offsetof(Header, length));
+    check_state_checksum(header.checksum, XXH3_64bits(covered.data(), covered.size()));
+    return header;
+}
 
 /// What is between the header and the body: the order of the epoch, and how far the ranks are in
 /// it.

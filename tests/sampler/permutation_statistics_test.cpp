@@ -1,6 +1,6 @@
 /// Single epochs of the bucket order's permutation against uniformly random permutations; see
 /// pair_statistics.h. Order version 1, which had weak keys, is kept here to show that the tests
-/// find them.
+/// find them. Golden vectors pin the permutation, so some of the keys of a large run will do.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -73,9 +73,9 @@ TEST(PermutationStatistics, Version3_IsWithinARandomPermutationForEachKey) {
     if (scale > 1) std::cout << "under a sanitizer: 1/" << scale << " of the keys\n";
     std::vector<Job> jobs;
     for (const uint64_t n : {20u, 100u, 513u, 1024u, 2047u, 2048u, 2049u, 4096u, 16384u})
-        jobs.push_back({n, 2000 / scale, 2000 / scale});
-    for (const uint64_t n : {65536u, (1u << 20) - 1, 1u << 20, (1u << 20) + 1})
-        jobs.push_back({n, 200 / scale, 10});
+        jobs.push_back({n, 500 / scale, 500 / scale});
+    for (const uint64_t n : {65536u, (1u << 20) - 1, (1u << 20) + 1})
+        jobs.push_back({n, 60 / scale, 3});
     const auto findings = run(version_3, jobs, 1);
     EXPECT_TRUE(findings.empty()) << first_of(findings);
 }
@@ -83,7 +83,7 @@ TEST(PermutationStatistics, Version3_IsWithinARandomPermutationForEachKey) {
 TEST(PermutationStatistics, ExchangedClass_IsWithinARandomPermutationForEachKey) {
     std::vector<Job> jobs;
     for (const uint64_t n : {60u, 513u, 2048u, 16384u})
-        jobs.push_back({n, 1000 / scale, 1000 / scale});
+        jobs.push_back({n, 300 / scale, 300 / scale});
     const auto findings = run(exchanged, jobs, 1);
     EXPECT_TRUE(findings.empty()) << first_of(findings);
 }

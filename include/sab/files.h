@@ -33,7 +33,9 @@ typedef struct sab_sizes_file_options {
      *  - "jsonl"      JSON lines, with the field `column`
      *  - "numbers"    a size on each line
      *  - "text"       a text on each line
-     *  - "kaldi"      a name and a number on each line: `utt2dur` and `utt2num_frames` of Kaldi
+     *  - "kaldi"      a name and a number on each line: `utt2dur` and `utt2num_frames` of Kaldi;
+     *                 the first number of a shape such as 325,80: `speech_shape` and `text_shape`
+     *                 of ESPnet
      *  - "fasta"      FASTA: the residues of each record */
     const char *format;
     /** the field of JSON lines, "audio.frames" for one in an object. A number is the size. The size

@@ -81,10 +81,11 @@ bool begins_with_json(std::string_view text, char bracket) {
            trimmed(behind.substr(0, behind.find('\n'))).empty();
 }
 
-/// Whether it is a file of Kaldi with a name and a number on each line, or a part of one.
+/// Whether it is a file of Kaldi or ESPnet with a name and a number on each line, or a part of one.
 bool is_of_kaldi(std::string_view name) {
     const std::string_view own = name.substr(name.find_last_of("/\\") + 1);
-    for (const std::string_view kind : {"utt2dur", "utt2num_frames", "reco2dur", "reco2num_frames"})
+    for (const std::string_view kind :
+         {"utt2dur", "utt2num_frames", "reco2dur", "reco2num_frames", "speech_shape", "text_shape"})
         if (own.starts_with(kind) && (own.size() == kind.size() || own[kind.size()] == '.'))
             return true;
     return false;

@@ -206,8 +206,16 @@ Sizes read_numbers(Lines& lines) {
 
 std::optional<double> named_number(std::string_view line) {
     line = trimmed(line);
-    const auto end = std::ranges::find_if(line, is_space);
-    return number_in(line.substr(static_cast<std::size_t>(end - line.begin())));
+    const auto name_end = std::ranges::find_if(line, is_space);
+    line.remove_prefix(static_cast<std::size_t>(name_end - line.begin()));
+    std::size_t comma = line.find(',');
+    const std::optional<double> first = number_in(line.substr(0, comma));
+    while (first && comma != line.npos) {  // the other numbers of a shape
+        line.remove_prefix(comma + 1);
+        comma = line.find(',');
+        if (!number_in(line.substr(0, comma))) return std::nullopt;
+    }
+    return first;
 }
 
 Sizes read_text(Lines& lines, sab_text_unit unit) {

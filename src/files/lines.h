@@ -78,7 +78,7 @@ Sizes read_json_lines(Lines& lines, const sab_sizes_file_options& options);
 
 /// Whether a line is a number as JSON writes it.
 bool is_number(std::string_view line);
-/// The number of a line that is a name and a number.
+/// The first number of a line that is a name and a number, or a shape such as 325,80.
 std::optional<double> named_number(std::string_view line);
 
 }  // namespace sab

@@ -31,7 +31,9 @@ constexpr StateKind state_kinds[] = {
      "epoch with sab_sampler_set_epoch()"},
     {"sab_balanced_sampler_new", "other sizes"},
     {"sab_sharded_sampler_new", "another plan or other shards"},
-    {"sab_ordered_sampler_new", "other indices, other sizes or another budget"},
+    {"sab_ordered_sampler_new", "other indices, other sizes or another budget",
+     "; the batches of an epoch keep their budget: restore it with that budget, or begin the next "
+     "epoch with sab_sampler_set_epoch()"},
     {"sab_bagua_sampler_new", "other complexities or options"},
 };
 

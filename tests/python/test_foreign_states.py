@@ -44,6 +44,10 @@ WAYS = {
         "; the rows of an epoch keep their capacity: restore it with that capacity, or begin the "
         "next epoch with set_epoch()"
     ),
+    "OrderedSampler": (
+        "; the batches of an epoch keep their budget: restore it with that budget, or begin the "
+        "next epoch with set_epoch()"
+    ),
 }
 DIFFERENCES = {
     "BucketSampler": "another plan or balance",

@@ -356,9 +356,13 @@ def test_random_access_and_wrong_folders(written: pathlib.Path, tmp_path: pathli
 
 
 def damages(content: bytes) -> dict[str, bytes]:
-    place = len(content) // 3
-    flipped = content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]
-    return {"cut": content[:-40], "empty": b"", "garbage": b"garbage", "flipped": flipped}
+    first, last = (flipped(content, place) for place in (len(content) // 3, len(content) - 30))
+    cut = content[:-40]
+    return {"cut": cut, "empty": b"", "garbage": b"garbage", "flipped": first, "end": last}
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :]
 
 
 def test_a_task_replaces_damaged_files(
@@ -385,6 +389,11 @@ def test_a_task_replaces_damaged_files(
         run(*writing)
         assert victim.read_bytes() == content
         run(*writing, "--finish")
+    for place in range(0, len(content), 61):
+        victim.write_bytes(flipped(content, place))
+        with pytest.raises(sab.FormatError, match=f"{victim}: is damaged: "):
+            for rank in range(WORLD):
+                list(sab.BatchDataset(tmp_path / "batches", rank=rank, world_size=WORLD))
 
 
 def test_damaged_descriptions_are_format_errors(
@@ -414,6 +423,9 @@ def test_damaged_descriptions_are_format_errors(
     refused("manifest.json", json.dumps({**manifest, "fingerprint": 1}), "fingerprint = 1: must be")
     refused("manifest.json", json.dumps({**manifest, "files": manifest["files"][1:]}), "samples")
     job = json.loads((written / "job.json").read_text())
+    (folder / "job.json").write_text(json.dumps({**job, "order": {**job["order"], "seed": 99}}))
+    with pytest.raises(sab.FormatError, match=f"{folder / 'manifest.json'}: .*job = "):
+        sab.BatchDataset(folder)
     image = base64.b64decode(job["image"])
     for damaged in damages(image).values():
         changed = {**job, "image": base64.b64encode(damaged).decode()}

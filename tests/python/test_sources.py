@@ -526,7 +526,13 @@ def test_files_of_kaldi(tmp_path):
     with pytest.raises(sab.FormatError, match='a name and a number; format "kaldi" reads the num'):
         sab.Sizes(tmp_path / "durations")
     assert all_of(tmp_path / "durations", format="text") == [8, 10, 9]
-    for damaged in ("b", "\nb 4", "b x", "b -4", "b 4 5", "5"):
+    for name in ("speech_shape", "text_shape.bpe", "feats_shape"):  # of ESPnet
+        (tmp_path / name).write_text("a-1 325,80\nb-2 1200,80\n")
+        options = {"format": "kaldi"} if name == "feats_shape" else {}
+        assert all_of(tmp_path / name, **options) == [325, 1200]
+    with pytest.raises(sab.FormatError, match="a name and a number; format"):
+        sab.Sizes(tmp_path / "feats_shape")
+    for damaged in ("b", "\nb 4", "b x", "b -4", "b 4 5", "5", "b 4,", "b ,4", "b 4,x", "b 4;5"):
         (tmp_path / "utt2dur").write_text(f"a 3\n{damaged}\n")
         with pytest.raises(sab.FormatError, match=r"line 2: .*must be a name and a number"):
             sab.Sizes(tmp_path / "utt2dur")

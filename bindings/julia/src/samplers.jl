@@ -135,6 +135,8 @@ Each loop begins a pass, as `SAB.begin!(sampler)` does:
 - after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
 - after `set_epoch!` and `seek`, from there.
 
+`Iterators.Stateful` may take a batch when it is made: make it after these calls.
+
 `deepcopy` gives another sampler that continues where this one is, and `serialize` takes a sampler to
 another process with its arguments and its place. Both need a sampler with random access, and refuse
 a [`ShardedSampler`](@ref).

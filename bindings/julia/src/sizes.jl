@@ -28,7 +28,7 @@ resize or change a borrowed vector while the sizes exist, or a [`OrderedSampler`
 copy what they need.
 
 A file is a NumPy array (`.npy`), an index of Megatron, fairseq or datatrove, or lines: JSON with the
-field `column`, numbers, texts, `utt2dur` or `utt2num_frames` of Kaldi, or FASTA. The last five may be compressed by gzip or Zstandard. `format` is detected, or one of `"npy"`,
+field `column`, numbers, texts, `utt2dur` or `utt2num_frames` of Kaldi, `speech_shape` or `text_shape` of ESPnet, or FASTA. The last five may be compressed by gzip or Zstandard. `format` is detected, or one of `"npy"`,
 `"megatron"`, `"fairseq"`, `"datatrove"`, `"jsonl"`, `"numbers"`, `"text"`, `"kaldi"`, `"fasta"`. [`SAB.description`](@ref) says how it was read.
 `missing = :skip` leaves out lines of JSON without the field. Arrays and indexes are mapped unless
 `copy = true`. Do not truncate or overwrite a mapped file in place while the sizes exist. Replace it

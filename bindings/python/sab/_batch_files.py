@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import io
 import json
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _ROW_GROUP = 64  # batches that are read together
 _FILE, _BATCH, _SLOT, _LENGTH = "sab_file", "sab_batch", "sab_slot", "sab_length"
 _INDICES, _CU_SEQLENS = "indices", "cu_seqlens"
 _SAMPLES = b"samples"  # in the metadata of a file
+_BLOCK, _SUM = 1 << 16, 8  # bytes of a file with a checksum, and of the checksum
 
 
 def _package(module: str) -> Any:
@@ -209,6 +211,69 @@ def digest_of(table: Any) -> str:
     return hashed.hexdigest()
 
 
+def _sum_of(block: bytes) -> bytes:
+    return hashlib.blake2b(block, digest_size=_SUM).digest()
+
+
+def _with_sums(content: bytes) -> bytes:
+    """A Parquet file with the checksums of its blocks before its footer. No reader looks there, and
+    nothing else in Parquet verifies the footer and the headers of pages.
+    """
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    sums = (_sum_of(content[at : at + _BLOCK]) for at in range(0, len(content), _BLOCK))
+    return b"".join((content[:footer], *sums, content[footer:]))
+
+
+class _Verified(io.RawIOBase):
+    """The Parquet file in what :func:`_with_sums` gave. Each block is verified when it is read."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        whole_size = stream.seek(0, io.SEEK_END)
+        room = -(-whole_size // (_BLOCK + _SUM)) * _SUM
+        stream.seek(max(whole_size - 8, 0))
+        footer = whole_size - 8 - int.from_bytes(stream.read(4), "little")
+        if footer < room:
+            raise ValueError("its end is damaged")
+        self._stream, self._size, self._at = stream, whole_size - room, 0
+        self._footer = footer - room  # where it begins in the Parquet file
+        stream.seek(self._footer)
+        self._sums = stream.read(room)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        number, inside = divmod(self._at, _BLOCK)
+        part = self._block(number)[inside : inside + len(buffer)]
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+    def _block(self, number: int) -> bytes:
+        begin = number * _BLOCK
+        end = min(begin + _BLOCK, self._size)
+        if begin >= end:
+            return b""
+        block = b""
+        for shift, first, last in (
+            (0, begin, min(end, self._footer)),
+            (len(self._sums), max(begin, self._footer), end),
+        ):
+            self._stream.seek(first + shift)
+            block += self._stream.read(max(last - first, 0))
+        if _sum_of(block) != self._sums[number * _SUM : (number + 1) * _SUM]:
+            raise ValueError(f"bytes {begin} to {end} have another checksum")
+        return block
+
+
 class EpochOrder(TypedDict):
     """The arguments of :meth:`sab.Plan.locate` that choose the order of an epoch."""
 
@@ -248,6 +313,11 @@ class Job:
         fields = dataclasses.asdict(self)
         fields["image"] = base64.b64encode(self.image).decode()
         return json.dumps({"version": _VERSION, **fields}, indent=1)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of all fields."""
+        return _sum_of(self.to_json().encode()).hex()
 
     @staticmethod
     def from_json(text: bytes, path: str) -> Job:
@@ -431,8 +501,8 @@ def begin(path: str, job: Job, own: Collection[int], *, read: bool) -> list[int]
     if files.exists(name):
         if Job.from_json(files.cat_file(name), name) != job:
             raise MismatchError(
-                f"{path}: has the batches of another plan, epoch or order, or of a data set whose "
-                "rows came in another order or in other blocks: use another folder"
+                f"{name}: is of another plan, epoch or order, or of a data set whose rows came in "
+                "another order or in other blocks: use another folder"
             )
     else:
         _replace(files, name, job.to_json().encode())
@@ -447,10 +517,12 @@ def begin(path: str, job: Job, own: Collection[int], *, read: bool) -> list[int]
 
 def _is_whole(files: Any, name: str, read: bool) -> bool:
     try:
-        with _opened(files, name) as file:
-            _facts_of(file)
-            for group in range(file.num_row_groups if read else 0):
-                file.read_row_group(group)
+        with damage_of(name), files.open(name, "rb") as stream:
+            verified = io.BufferedReader(_Verified(stream), _BLOCK)
+            if not read:
+                verified.seek(-1, io.SEEK_END)
+            while verified.read(_BLOCK):
+                pass
     except FormatError:
         return False
     return True
@@ -458,9 +530,9 @@ def _is_whole(files: Any, name: str, read: bool) -> bool:
 
 @contextlib.contextmanager
 def _opened(files: Any, name: str) -> Generator[Any]:
-    """A file of batches, whose pages are verified when they are read."""
+    """A file of batches, which is verified where it is read."""
     with damage_of(name), files.open(name, "rb") as stream:
-        yield parquet().ParquetFile(stream, page_checksum_verification=True)
+        yield parquet().ParquetFile(io.BufferedReader(_Verified(stream), _BLOCK))
 
 
 def _facts_of(file: Any) -> tuple[int, int]:
@@ -487,9 +559,9 @@ def write_file(path: str, job: Job, table: Any) -> int:
     """Writes a file of all its rows. Returns its number."""
     number, content = job.file_of(table)
     sink = arrow().BufferOutputStream()
-    parquet().write_table(content, sink, row_group_size=_ROW_GROUP, write_page_checksum=True)
+    parquet().write_table(content, sink, row_group_size=_ROW_GROUP)
     files, root = file_system(path)
-    _replace(files, f"{root}/{job.name_of(number)}", sink.getvalue().to_pybytes())
+    _replace(files, f"{root}/{job.name_of(number)}", _with_sums(sink.getvalue().to_pybytes()))
     return number
 
 
@@ -517,6 +589,7 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
             files.rm_file(name)
     manifest: dict[str, Any] = {
         "version": _VERSION,
+        "job": job.digest,
         "fingerprint": f"{job.fingerprint:016x}",
         "packing": job.packing,
         "columns": job.lists,
@@ -541,6 +614,7 @@ def _listed(content: bytes, path: str, job: Job) -> set[str]:
         manifest = _object(content)
         _check_version(manifest["version"])
         own = {
+            "job": job.digest,
             "fingerprint": f"{job.fingerprint:016x}",
             "columns": list(job.lists),
             "batch_count": job.batch_count,
@@ -577,7 +651,7 @@ class BatchDataset:
 
     Raises:
         ValueError: there are fewer batches than ranks. FormatError: the folder is not complete, or
-            a file is missing or damaged. Each batch verifies the checksums of its pages.
+            a file is missing or damaged. Each batch verifies what it reads.
     """
 
     def __init__(

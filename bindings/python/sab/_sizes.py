@@ -95,7 +95,8 @@ class Sizes:
             - the path of a file, a list of :class:`pathlib.Path`, or a pattern such as
               ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
               Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts, FASTA, and
-              ``utt2dur`` and ``utt2num_frames`` of Kaldi are read, also from gzip and Zstandard.
+              ``utt2dur`` and ``utt2num_frames`` of Kaldi, ``speech_shape`` and ``text_shape`` of
+              ESPnet are read, also from gzip and Zstandard.
               Parquet, Arrow IPC (mapped) and CSV, also with
               tabs (``.tsv``) or compressed, need pyarrow. ``"-"`` is standard input; CSV from it is
               copied to a temporary file. Do not truncate or overwrite a mapped file; to replace

@@ -52,9 +52,10 @@ impl<'f> SizesFileOptions<'f> {
 impl Sizes<'static> {
     /// Reads the sizes of the samples of a file into memory.
     ///
-    /// These formats are known: NumPy's `.npy`, the indexes of Megatron, fairseq and datatrove,
-    /// JSON lines, lines of numbers, lines of text, FASTA; the last four also from gzip and
-    /// Zstandard. [`Sizes::description`] says how the file was read. `"-"` is standard input.
+    /// These formats are known: NumPy's `.npy`, and the indexes of Megatron, fairseq and datatrove.
+    /// So are JSON lines, lines of numbers, lines of text, a name and a number on each line (Kaldi,
+    /// ESPnet), and FASTA, also from gzip and Zstandard. [`Sizes::description`] says how the file
+    /// was read. `"-"` is standard input.
     ///
     /// ```
     /// use libsab::{Sizes, SizesFileOptions};

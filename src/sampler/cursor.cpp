@@ -353,8 +353,8 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
     const GlobalBatch global_batch = global_batch_at(position);
     const uint64_t rotated = rotated_rank(position, rank);
     if (!is_divided(global_batch)) {
-        // past the end only under SAB_LAST_STEP_WRAP
-        const uint64_t batch = (global_batch.position + rotated) % order().batches();
+        uint64_t batch = global_batch.position + rotated;
+        if (options_.last_step == SAB_LAST_STEP_WRAP) batch %= order().batches();
         return {batch, 0, order().samples(batch)};
     }
     if (has_few_shapes()) {

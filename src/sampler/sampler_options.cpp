@@ -30,6 +30,7 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_bucket
           "must be at most 2^32");
     check(given.mix_lengths == 0 || given.mix_lengths == 1, "options.mix_lengths",
           given.mix_lengths, "must be 0 or 1");
+    items(balance, balance_count, "options.balance", "options.balance_count");
     if (has_buckets) return;
     check(given.mix_lengths == 0, "options.mix_lengths", given.mix_lengths,
           "must be 0: only the bucket order has this option");
@@ -41,7 +42,6 @@ std::optional<Cost> read_balance(const SamplerOptions& options, ColumnNames colu
     check(options.balance_count <= 1, "options.balance_count", options.balance_count,
           "must be at most 1");
     if (options.balance_count == 0) return std::nullopt;
-    require(options.balance, "options.balance");
     require(options.balance[0], "options.balance[0]");
     return read_cost(options.balance[0], columns, "options.balance[0]");
 }

@@ -1039,6 +1039,8 @@ static void BadRepeats_AreNamed(void) {
     REFUSED("options.repeat_count = 2: must be the number of sources, 3");
     options = repeated(NULL, 3);
     REFUSED("options.repeats = NULL: must be given");
+    options = repeated(ones, 0);
+    REFUSED("options.repeat_count = 0: must be at least 1 where options.repeats is given");
     options.schedule_count = 1;
     options.schedule_epochs = first;
     options.schedule_repeats = ones;

@@ -867,9 +867,11 @@ static void OversizeSample_OfALaterEpoch_IsRefusedAtOnce(void) {
     const uint64_t from = 4;
     for (int what = 0; what < 3; ++what) {
         sab_mixture_options options = repeated(what == 2 ? half : none, 2);
-        options.schedule_epochs = &from;
-        options.schedule_repeats = both;
-        options.schedule_count = what == 1;
+        if (what == 1) {
+            options.schedule_epochs = &from;
+            options.schedule_repeats = both;
+            options.schedule_count = 1;
+        }
         sab_sizes *mixture = NULL;
         EXPECT_OK(mixture_by_ids(sizes, ids, 20, &options, &mixture));
         sab_plan_options of_plan = budget(100);

@@ -331,10 +331,11 @@ void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
     batch.weigh(*schedule_.mean);
     batch.epoch = schedule_.epoch_options.epoch;
     batch.position = position;
-    const uint64_t after = position - schedule_.first_position,
-                   steps = after / schedule_.micro_batches;
+    // Most have one micro-batch a step, and a division takes as long as much else here.
+    const uint64_t after = position - schedule_.first_position, each = schedule_.micro_batches,
+                   steps = each == 1 ? after : after / each;
     batch.step = schedule_.first_step + steps;
-    batch.micro_batch = after - steps * schedule_.micro_batches;
+    batch.micro_batch = after - steps * each;
 }
 
 double Cursor::cost(uint64_t position, uint64_t rank) const {

@@ -82,7 +82,8 @@ private:
     std::span<const uint32_t> places(const Slice& slice, uint64_t first, uint64_t count) const {
         const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
         places_.resize(count);
-        uint64_t at = (slice.first + first) % bucket.samples();
+        uint64_t at = slice.first + first;
+        if (at >= bucket.samples()) at %= bucket.samples();
         for (uint32_t& place : places_) {
             place = static_cast<uint32_t>(bucket.begin + at);
             if (++at == bucket.samples()) at = 0;

@@ -111,6 +111,7 @@ installed() { # programs that find the installed library
 symbols() { # the installed library against its headers
   /usr/bin/python3 tests/abi/check.py build/prefix
   /usr/bin/python3 tests/abi/description.py build/prefix
+  /usr/bin/python3 tests/abi/results.py build/prefix
 }
 
 interface() { # programs of earlier and later releases

@@ -48,13 +48,13 @@
  *   is for one thread at a time.
  * - Fork. Every handle may be used in a child after fork(), and freed there. No lock is held
  *   between calls, and the only threads between calls are those of streams that ask for them.
- * - Callbacks. Their results are unset before the call, and one that returns 0 without setting them
- *   is refused. They are called in the calling thread and only during the call that received them,
- *   unless stated otherwise. Pointers passed to a callback are valid until it returns. A callback
- *   must not use the handle of the call that it is called from. It must not throw: a C++ exception
- *   ends the call with SAB_E_CALLBACK or SAB_E_INTERNAL and the text of the exception. An exception
- *   from a `release` function ends the process. longjmp(), pthread_exit() and pthread_cancel() must
- *   not end a call.
+ * - Callbacks. Their results are unset before the call, unless their comment says what they are,
+ *   and one that returns 0 without setting them is refused. They are called in the calling thread
+ *   and only during the call that received them, unless stated otherwise. Pointers passed to a
+ *   callback are valid until it returns. A callback must not use the handle of the call that it is
+ *   called from. It must not throw: a C++ exception ends the call with SAB_E_CALLBACK or
+ *   SAB_E_INTERNAL and the text of the exception. An exception from a `release` function ends the
+ *   process. longjmp(), pthread_exit() and pthread_cancel() must not end a call.
  * - Options. `struct_size` comes first and is the size of the struct, as the `_INIT` macro sets it.
  *   Zero in all other fields, and NULL options, mean the defaults. (GCC's -Wextra warns of fields
  *   without a value; -Wno-missing-field-initializers silences it.) A struct smaller than the first

@@ -484,7 +484,8 @@ struct Places {
 
 namespace detail {
 
-/// The places that sab_plan_locate() or sab_packing_locate() tells. `columns`: of the sizes.
+/// The places that sab_histogram_plan_locate() or sab_packing_locate() tells. `columns`: of the
+/// sizes.
 template <class Locate, class Handle>
 Places located(Locate locate, const Handle *handle, const std::vector<double> &sizes,
                size_t columns, const std::vector<uint64_t> &numbers,
@@ -579,10 +580,10 @@ public:
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_get_skipped); }
 #if SAB_WITH_ENGINE
-    /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
-    /// `sizes`: of each sample one for each column. `which`: the place that is asked for, of each
-    /// sample; empty: 0.
-    /// `sources`: of each sample, for a plan of an epoch of a mixture.
+    /// Where samples are in an epoch of a BucketSampler with these options; see
+    /// sab_histogram_plan_locate(). `sizes`: of each sample one for each column. `which`: the place
+    /// that is asked for, of each sample; empty: 0. `sources`: of each sample, for a plan of an
+    /// epoch of a mixture.
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
                   const sab_sampler_options &given = SamplerOptions(),
                   const std::vector<uint64_t> &which = {},
@@ -591,8 +592,8 @@ public:
             throw std::invalid_argument("sources: must have one for each sample");
         const auto locate = [&](const sab_plan *plan, const sab_sampler_options *order,
                                 auto... arguments) {
-            return sab_plan_locate(plan, order, sources.empty() ? nullptr : sources.data(),
-                                   arguments...);
+            return sab_histogram_plan_locate(
+                plan, order, sources.empty() ? nullptr : sources.data(), arguments...);
         };
         return detail::located(locate, get(), sizes, info().columns, numbers, given, which);
     }
@@ -648,8 +649,8 @@ public:
     /// The step of the batch that was shown last, over all ranks and micro-batches.
     sab_step step() { return filled<sab_step>(sab_sampler_get_step); }
     /// The batches that all ranks take in the current epoch, as an Arrow stream; see
-    /// sab_sampler_get_schedule(). The caller releases it.
-    ArrowArrayStream schedule() const { return value<ArrowArrayStream>(sab_sampler_get_schedule); }
+    /// sab_arrow_schedule_new(). The caller releases it.
+    ArrowArrayStream schedule() const { return value<ArrowArrayStream>(sab_arrow_schedule_new); }
     /// The sum of SAB_SAMPLER_... that this sampler supports.
     uint64_t capabilities() const { return value<uint64_t>(sab_sampler_get_capabilities); }
     uint64_t batch_count() const { return value<uint64_t>(sab_sampler_get_batch_count); }

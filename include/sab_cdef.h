@@ -371,13 +371,13 @@ typedef struct sab_sizes_arrow_options {
 } sab_sizes_arrow_options;
 sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
-sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
+sab_status sab_arrow_schedule_new(const sab_sampler *sampler, struct ArrowArrayStream *stream);
 /* sab/ranks.h, stable */
-sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
-sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
+sab_status sab_ranks_get_from_environment(uint64_t *rank, uint64_t *world_size);
+sab_status sab_ranks_get_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
-sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
+sab_status sab_ranks_check(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
 /* sab/pack.h, stable */
 enum {
@@ -830,7 +830,7 @@ typedef struct sab_places {
  int64_t *slots;
  uint64_t *batch_count;
 } sab_places;
-sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const uint32_t *sources, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
+sab_status sab_histogram_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const uint32_t *sources, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 typedef struct sab_packing sab_packing;
 sab_status sab_histogram_packing_new(const sab_histogram *histogram, const sab_packed_options *pack, sab_packing **packing);
 sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *info);
@@ -882,7 +882,7 @@ typedef struct sab_step_in_chunks_options {
  const double *sample_weights;
  uint64_t chunk_size;
 } sab_step_in_chunks_options;
-sab_status sab_step_in_chunks(sab_probe *probe, uint64_t count, const sab_step_in_chunks_options *options, uint64_t *chunk_size);
+sab_status sab_step_run_in_chunks(sab_probe *probe, uint64_t count, const sab_step_in_chunks_options *options, uint64_t *chunk_size);
 typedef struct sab_memory_guard sab_memory_guard;
 typedef struct sab_memory_guard_options {
  size_t struct_size;
@@ -938,7 +938,7 @@ typedef struct sab_object_functions {
  int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
 } sab_object_functions;
 sab_status sab_stream_next(sab_stream *stream, sab_record *record);
-sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx);
+sab_status sab_stream_set_progress(sab_stream *stream, const sab_progress_options *options);
 sab_status sab_stream_rewind(sab_stream *stream);
 sab_status sab_stream_get_skipped_count(const sab_stream *stream, uint64_t *count);
 sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
@@ -993,8 +993,8 @@ sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
 typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record, sab_record *next, sab_record *made);
 sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial, const sab_object_functions *objects, sab_stream **stream);
 typedef struct sab_random sab_random;
-double sab_random_real(sab_random *random);
-uint64_t sab_random_bits(sab_random *random, uint32_t bits);
+double sab_random_draw_real(sab_random *random);
+uint64_t sab_random_draw_bits(sab_random *random, uint32_t bits);
 typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record, sab_record *made);
 sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed, const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);

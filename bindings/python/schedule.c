@@ -44,7 +44,7 @@ static sab_status sab_py_schedule_new(sab_sampler* handle, uintptr_t sampler, ui
     sab_py_schedule* schedule = calloc(1, sizeof *schedule);
     const int has_memory = stream != NULL && schedule != NULL;
     const sab_status status =
-        has_memory ? sab_sampler_get_schedule(handle, &schedule->stream) : SAB_OK;
+        has_memory ? sab_arrow_schedule_new(handle, &schedule->stream) : SAB_OK;
     if (!has_memory || status != SAB_OK) {
         free(stream);
         free(schedule);

@@ -62,7 +62,7 @@ int main(void) {
     ranks.world_size = 2;
     if (sab_plan_new(sizes, &options, &plan) < 0 ||
         sab_bucket_sampler_new(plan, &ranks, &sampler) < 0 ||
-        sab_sampler_get_schedule(sampler, &stream) < 0) {
+        sab_arrow_schedule_new(sampler, &stream) < 0) {
         fprintf(stderr, "%s\n", sab_last_error_message());
         return 1;
     }

@@ -27,8 +27,8 @@ static int32_t count_words(void *ctx, const sab_record *line, sab_record *made) 
 static int32_t crop(void *ctx, sab_random *random, const sab_record *line, sab_record *made) {
     const char *text = line->data;
     (void)ctx;
-    if (line->length < 40 || sab_random_real(random) > 0.1) return 0;
-    made->length = 40 + (size_t)(sab_random_real(random) * (double)(line->length - 39));
+    if (line->length < 40 || sab_random_draw_real(random) > 0.1) return 0;
+    made->length = 40 + (size_t)(sab_random_draw_real(random) * (double)(line->length - 39));
     while (made->length < line->length && text[made->length] != ' ') ++made->length;
     return 0;
 }

@@ -159,8 +159,8 @@ SAB_API sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, c
  * @param stream   filled on SAB_OK, untouched otherwise; the caller releases it
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
-                                            struct ArrowArrayStream *stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_arrow_schedule_new(const sab_sampler *sampler,
+                                          struct ArrowArrayStream *stream) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -173,7 +173,8 @@ typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 typedef struct sab_progress_options {
     /** sizeof(sab_progress_options) */
     size_t struct_size;
-    /** reports progress and may cancel; NULL */
+    /** reports progress and may cancel. Kept until the call returns, or by
+     *  sab_stream_set_progress() until the stream gets another one or is freed; NULL */
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;

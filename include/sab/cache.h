@@ -41,7 +41,8 @@ typedef int32_t sab_cache_failure;
 /** calls fail with SAB_E_IO */
 #define SAB_CACHE_ERROR 1
 
-/** Options of a cache. */
+/** Options of a cache. Those of one kind of URL are not used with another, so that only the URL
+ * need change. */
 typedef struct sab_cache_options {
     /** set by SAB_CACHE_OPTIONS_INIT */
     size_t struct_size;

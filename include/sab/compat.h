@@ -95,7 +95,7 @@ typedef int32_t sab_bionemo_shuffle;
 typedef struct sab_bionemo_options {
     /** set by SAB_BIONEMO_OPTIONS_INIT */
     size_t struct_size;
-    /** as torch.Generator().manual_seed(seed). 0 */
+    /** as torch.Generator().manual_seed(seed); not used with SAB_BIONEMO_SHUFFLE_NONE. 0 */
     uint64_t seed;
     /** SAB_BIONEMO_SHUFFLE_ALL */
     sab_bionemo_shuffle shuffle;
@@ -197,8 +197,9 @@ typedef struct sab_bagua_options {
      * variable size, batches. 0 (default): the last step is filled with the least complex samples
      * again; with batches of variable size, with the rank's first batches */
     int32_t drop_last;
-    /** where steps are shuffled: noise added to the complexities before they are sorted, as a share
-     * of their range. 0 (default): the best balance, 1: the most random order */
+    /** noise added to the complexities before they are sorted, as a share of their range. 0
+     * (default): the best balance, 1: the most random order. As in Bagua, it is not used with
+     * `no_shuffle`, and neither is the seed */
     double random_level;
     /** successive samples of a rank in a batch; 0: 1. Not with `limit` and `make_batches` */
     uint64_t batch_size;

@@ -10,8 +10,8 @@
  * 2. sab_histogram_plan_new() makes a plan of the merged histogram. It has the same buckets as the
  *    plan that sab_plan_new() makes of all sizes, but no sample indices. It needs memory for each
  *    distinct size and each bucket, not for each sample.
- * 3. Each task tells the place of each sample of its partition in an epoch: sab_plan_locate(). The
- *    engine moves the sample there.
+ * 3. Each task tells the place of each sample of its partition in an epoch:
+ *    sab_histogram_plan_locate(). The engine moves the sample there.
  *
  * Rows without padding are made in the same way. sab_histogram_packing_new() packs the merged
  * histogram, and sab_packing_locate() tells the row of each sample.
@@ -53,8 +53,8 @@
  *
  * # Limits
  *
- * Packings of a mixture are refused. sab_plan_locate() refuses the plan that sab_plan_new() makes
- * of a mixture: its order is laid out when an epoch begins.
+ * Packings of a mixture are refused. sab_histogram_plan_locate() refuses the plan that
+ * sab_plan_new() makes of a mixture: its order is laid out when an epoch begins.
  *
  * Packings of several columns are refused. SAB_PACK_SHUFFLED and SAB_PACK_CONCAT pack samples in
  * their order, so they need the sizes of all samples: sab_packed_sampler_new().
@@ -211,9 +211,9 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
 /** Makes a plan of a histogram.
  *
  * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
- * options, and the same batches by sab_plan_locate(). It has no sample indices. So samplers,
- * sab_plan_get_report() and sab_plan_get_skipped() refuse it with SAB_E_UNSUPPORTED. It can be
- * saved, copied and sent as any plan.
+ * options, and the same batches by sab_histogram_plan_locate(). It has no sample indices. So
+ * samplers, sab_plan_get_report() and sab_plan_get_skipped() refuse it with SAB_E_UNSUPPORTED. It
+ * can be saved, copied and sent as any plan.
  *
  * With several columns it needs about 100 bytes for each distinct combination of sizes, of which
  * there may be 4,294,967,295.
@@ -269,10 +269,11 @@ typedef struct sab_places {
  *     plan that sab_plan_new() made of several columns, for a plan of `separate_by` and for one of
  *     a mixture
  */
-SAB_API sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options,
-                                   const uint32_t *sources, const double *sizes,
-                                   const uint64_t *numbers, const uint64_t *which, size_t count,
-                                   const sab_places *places) SAB_NOEXCEPT;
+SAB_API sab_status sab_histogram_plan_locate(const sab_plan *plan,
+                                             const sab_sampler_options *options,
+                                             const uint32_t *sources, const double *sizes,
+                                             const uint64_t *numbers, const uint64_t *which,
+                                             size_t count, const sab_places *places) SAB_NOEXCEPT;
 
 /** Which lengths share a bin, of samples without indices. Immutable: several threads may use it. */
 typedef struct sab_packing sab_packing;
@@ -328,8 +329,8 @@ SAB_API sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *
 
 /** Tells where samples are in an epoch of the bins: the inverse of sab_packed_sampler_new().
  *
- * As sab_plan_locate(), with a bin in the place of a batch. Samples that `oversize` skipped have no
- * place.
+ * As sab_histogram_plan_locate(), with a bin in the place of a batch. Samples that `oversize`
+ * skipped have no place.
  *
  * Time: in proportion to the distinct sizes, the patterns and the samples. Needs 8 bytes a sample,
  * and about 200 a distinct size and 80 a part during the call.

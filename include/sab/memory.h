@@ -83,7 +83,7 @@ typedef struct sab_probe_callbacks {
     int32_t (*current)(void *ctx, int64_t *bytes);
     /** Must be given */
     int32_t (*peak)(void *ctx, int64_t *bytes);
-    /** NULL: not known */
+    /** `largest_free` is -1 before the call, which means not known. NULL: both are not known */
     int32_t (*reserved)(void *ctx, int64_t *reserved_peak, int64_t *largest_free);
     /** NULL: not known */
     int32_t (*total)(void *ctx, int64_t *bytes);

@@ -31,7 +31,8 @@ extern "C" {
  * @return SAB_OK; SAB_E_ARGUMENT if one of a pair is missing or not a number, or the rank is not
  *     below the world size
  */
-SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size) SAB_NOEXCEPT;
+SAB_API sab_status sab_ranks_get_from_environment(uint64_t *rank, uint64_t *world_size)
+    SAB_NOEXCEPT;
 
 /** The data-parallel rank of a process in a mesh of parallelisms: processes that share the same
  * samples (tensor, context, pipeline parallel) get the same one.
@@ -48,9 +49,9 @@ SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_si
  * @param data_world_size  filled: what samplers take as `world_size`
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes,
-                                       uint64_t rank, uint64_t *data_rank,
-                                       uint64_t *data_world_size) SAB_NOEXCEPT;
+SAB_API sab_status sab_ranks_get_from_mesh(const uint64_t *shape, const int32_t *is_data,
+                                           size_t axes, uint64_t rank, uint64_t *data_rank,
+                                           uint64_t *data_world_size) SAB_NOEXCEPT;
 
 /* ---- Ranks that talk to each other: at the start only ---- */
 
@@ -92,9 +93,8 @@ typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
  * @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks
  *     that differ from most, the field and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank,
-                                           uint64_t world_size, sab_all_gather_fn all_gather,
-                                           void *ctx) SAB_NOEXCEPT;
+SAB_API sab_status sab_ranks_check(const sab_sampler *sampler, uint64_t rank, uint64_t world_size,
+                                   sab_all_gather_fn all_gather, void *ctx) SAB_NOEXCEPT;
 
 /** Makes a sampler for samples that are spread over the ranks. Each rank knows and takes only the
  * samples of its own shard.

@@ -74,7 +74,7 @@
  * samplers and of mixtures it makes all epochs of the data on the way. So does
  * sab_sampler_options.epoch.
  *
- * sab_sampler_get_schedule(), sab_mixture_get_report() and sab_balanced_sampler_get_report()
+ * sab_arrow_schedule_new(), sab_mixture_get_report() and sab_balanced_sampler_get_report()
  * describe the epoch of the data that the cursor is in, with its own positions.
  *
  * Loss weights
@@ -474,7 +474,7 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4
-/** sab_sampler_get_schedule() */
+/** sab_arrow_schedule_new() */
 #define SAB_SAMPLER_SCHEDULE 8
 
 /** Returns which functions a sampler supports, apart from those that every sampler has.

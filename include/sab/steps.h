@@ -1,9 +1,9 @@
 /** @file steps.h
  * Training steps that fit the device's memory.
  *
- *     sab_max_batch_find    finds the largest batch that fits, by prediction or by search
- *     sab_step_in_chunks    runs a step in parts where memory does not suffice
- *     sab_memory_guard      measures real steps and lowers the budget before memory runs out
+ *     sab_max_batch_find        finds the largest batch that fits, by prediction or by search
+ *     sab_step_run_in_chunks    runs a step in parts where memory does not suffice
+ *     sab_memory_guard          measures real steps and lowers the budget before memory runs out
  *
  * sab_plan_verify() (sab/plan.h) runs the costliest batches of a plan before training.
  *
@@ -172,9 +172,9 @@ typedef struct sab_step_in_chunks_options {
  *     NULL: not wanted
  * @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK
  */
-SAB_API sab_status sab_step_in_chunks(sab_probe *probe, uint64_t count,
-                                      const sab_step_in_chunks_options *options,
-                                      uint64_t *chunk_size) SAB_NOEXCEPT;
+SAB_API sab_status sab_step_run_in_chunks(sab_probe *probe, uint64_t count,
+                                          const sab_step_in_chunks_options *options,
+                                          uint64_t *chunk_size) SAB_NOEXCEPT;
 
 /** Lowers the budget of a run before memory runs out. For one thread, that of its sampler. */
 typedef struct sab_memory_guard sab_memory_guard;
@@ -268,8 +268,8 @@ SAB_API sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch
 SAB_API sab_status sab_memory_guard_get_info(const sab_memory_guard *guard,
                                              sab_memory_guard_info *info) SAB_NOEXCEPT;
 
-/** Runs a step under the guard: resets the peak, runs the batch in parts (sab_step_in_chunks(), the
- * whole batch first), and looks at the peak.
+/** Runs a step under the guard: resets the peak, runs the batch in parts (sab_step_run_in_chunks(),
+ * the whole batch first), and looks at the peak.
  *
  * A step that runs out of memory is run again in halves and reported once. Peaks of steps in parts
  * (`chunk_size`) are shown, but say nothing of whole batches: the budget is not judged by them. All

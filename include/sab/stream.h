@@ -86,22 +86,21 @@ typedef struct sab_object_functions {
  */
 SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_NOEXCEPT;
 
-/** Sets a callback that reports the progress of long calls and may cancel them, while a window is
+/** Sets the callback that reports the progress of long calls and may cancel them, while a window is
  * read or a thread is waited for. Without this call a stream uses the callbacks of its sources.
  *
  * Only this callback can stop a call that reads a source without an end and skips all files because
  * they cannot be read (SAB_ON_ERROR_SKIP), or whose selection is empty. It can also stop a restore
  * that reads many records again.
  *
- * @param stream    a handle
- * @param progress  called from time to time during sab_stream_next() and
+ * @param stream   a handle
+ * @param options  `progress` is called from time to time during sab_stream_next() and
  *     sab_stream_state_restore(), in the same thread. It gets the number of records read so far
- *     of the window, and the size of the window. Without a window the size is 0. NULL for none.
- *     Kept until another one is set or the stream is freed
- * @param ctx       passed to `progress`
- * @return SAB_OK
+ *     of the window, and the size of the window. Without a window the size is 0. It and
+ *     `progress_ctx` are kept until others are set or the stream is freed. NULL: no progress
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx)
+SAB_API sab_status sab_stream_set_progress(sab_stream *stream, const sab_progress_options *options)
     SAB_NOEXCEPT;
 
 /** Returns to the first record of the first epoch.
@@ -184,7 +183,7 @@ typedef struct sab_list_stream_options {
     int32_t infinite;
     /** 1: another permutation for each walk over the list; only if infinite. 0 */
     int32_t shuffle;
-    /** of the permutations */
+    /** of the permutations; not used without `shuffle`. 0 */
     uint64_t seed;
     /** below world_size */
     uint64_t rank;
@@ -368,7 +367,8 @@ SAB_API sab_status sab_text_size_stream_new(sab_stream *source, sab_text_unit un
  *
  * @param ctx     the pointer given with the callback
  * @param record  the record; valid until the callback returns
- * @param made    to be set to a finite stream, whose ownership passes; NULL for none
+ * @param made    to be set to a finite stream, whose ownership passes; NULL before the call, and
+ *     for none
  * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
@@ -434,7 +434,7 @@ typedef struct sab_random sab_random;
  * @param random  the generator passed to the callback; others give 0
  * @return the number
  */
-SAB_API double sab_random_real(sab_random *random) SAB_NOEXCEPT;
+SAB_API double sab_random_draw_real(sab_random *random) SAB_NOEXCEPT;
 
 /** The next random bits, as CPython's `getrandbits(bits)`.
  *
@@ -442,7 +442,7 @@ SAB_API double sab_random_real(sab_random *random) SAB_NOEXCEPT;
  * @param bits    from 1 to 64; others give 0
  * @return the bits, as a number
  */
-SAB_API uint64_t sab_random_bits(sab_random *random, uint32_t bits) SAB_NOEXCEPT;
+SAB_API uint64_t sab_random_draw_bits(sab_random *random, uint32_t bits) SAB_NOEXCEPT;
 
 /** Maps a record to a random record.
  *
@@ -623,7 +623,7 @@ typedef struct sab_readahead_stream_options {
      *  them. This reduces padding, but a restore reads up to eight windows again. Not with
      *  `boundary_key_fn`. 0: each window is used up, as in infinibatch */
     int32_t carry_over;
-    /** of the shuffles */
+    /** of the shuffles; not used with `no_shuffle`. 0 */
     uint64_t seed;
     /** largest number of records in a batch whose largest record is this one, at least 1. The
      *  smallest limit applies; called for every record with `carry_over`. NULL */
@@ -677,7 +677,7 @@ typedef struct sab_pack_stream_options {
     uint64_t max_records;  /**< most records in a list; 0: no limit */
     uint64_t read_ahead;   /**< records in a window, kept in memory; at most 2^31. 0: 10,000 */
     int32_t no_shuffle;    /**< 1: the lists of a window stay in order; 0 (default): shuffled */
-    uint64_t seed;         /**< of the shuffles */
+    uint64_t seed;         /**< of the shuffles; not used with `no_shuffle`. 0 */
     /** policy for a record larger than a capacity. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
      *  counted by sab_stream_get_skipped_count(); after 10,000,000 such records in a row, or at

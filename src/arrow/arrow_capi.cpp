@@ -44,12 +44,12 @@ sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream* stream, const cha
     });
 }
 
-sab_status sab_sampler_get_schedule(const sab_sampler* sampler,
-                                    struct ArrowArrayStream* stream) noexcept {
+sab_status sab_arrow_schedule_new(const sab_sampler* sampler,
+                                  struct ArrowArrayStream* stream) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(stream, "stream");
-        sab::make_schedule(sab::need_all_ranks(*sampler->impl, "sab_sampler_get_schedule").copy(),
+        sab::make_schedule(sab::need_all_ranks(*sampler->impl, "sab_arrow_schedule_new").copy(),
                            *stream);
     });
 }

@@ -17,7 +17,9 @@ public:
     MadeOnce& operator=(const MadeOnce&) = delete;
 
     /// NULL before it is made.
-    const Value* known() const { return made_.load(std::memory_order_acquire); }
+    [[gnu::always_inline]] const Value* known() const {
+        return made_.load(std::memory_order_acquire);
+    }
     /// The value, which `make` returns as a unique pointer. If it throws, the next call tries
     /// again.
     template <class Make>

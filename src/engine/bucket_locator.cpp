@@ -12,7 +12,7 @@ namespace {
 
 std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan,
                                       const Cost* balance) {
-    constexpr std::string_view caller = "sab_plan_locate";
+    constexpr std::string_view caller = "sab_histogram_plan_locate";
     if (!plan->is_counted() && plan->columns() > 1)
         fail(SAB_E_UNSUPPORTED, caller, ": the plan has ", plan->columns(),
              " columns and sample indices: must be made from a histogram");

@@ -128,15 +128,16 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
     });
 }
 
-sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* options,
-                           const uint32_t* sources, const double* sizes, const uint64_t* numbers,
-                           const uint64_t* which, size_t count, const sab_places* places) noexcept {
+sab_status sab_histogram_plan_locate(const sab_plan* plan, const sab_sampler_options* options,
+                                     const uint32_t* sources, const double* sizes,
+                                     const uint64_t* numbers, const uint64_t* which, size_t count,
+                                     const sab_places* places) noexcept {
     return sab::guard([&] {
         using Made = std::unique_ptr<const sab::Locator>;
         sab::require(plan, "plan");
         const auto& turns = plan->turns;
         const auto make = [&](const sab::SamplerOptions& given) {
-            const auto& all = plan->of_all_epochs("sab_plan_locate");
+            const auto& all = plan->of_all_epochs("sab_histogram_plan_locate");
             sab::check_sources(turns != nullptr, sources, count);
             if (turns != nullptr) return Made(new sab::MixtureLocator(all, turns, given));
             const bool is_second = all->second() && sab::has_second_buckets(given.epoch);

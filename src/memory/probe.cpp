@@ -86,21 +86,24 @@ Probe::Span::~Span() {
     std::erase(probe_.spans_, this);
 }
 
-int64_t Probe::peak() {
+template <class Function, class... Others>
+int64_t Probe::bytes_of(const char* name, Function function, Others... others) {
     int64_t bytes = unset_bytes;
-    call("peak", callbacks_.peak, &bytes);
-    if (bytes == unset_bytes) fail_unset("the probe's peak", "the bytes");
+    call(name, function, &bytes, others...);
+    if (bytes == unset_bytes) fail_unset(text("the probe's ", name), "the bytes");
     return bytes;
 }
 
+int64_t Probe::peak() {
+    return bytes_of("peak", callbacks_.peak);
+}
+
 sab_probe_stats Probe::read() {
-    sab_probe_stats stats{sizeof(sab_probe_stats), unset_bytes, -1, -1, -1, -1};
-    call("current", callbacks_.current, &stats.current);
-    if (stats.current == unset_bytes) fail_unset("the probe's current", "the bytes");
-    stats.peak = peak();
+    sab_probe_stats stats{
+        sizeof(sab_probe_stats), bytes_of("current", callbacks_.current), peak(), -1, -1, -1};
     if (callbacks_.reserved != nullptr)
-        call("reserved", callbacks_.reserved, &stats.reserved_peak, &stats.largest_free);
-    if (callbacks_.total != nullptr) call("total", callbacks_.total, &stats.total);
+        stats.reserved_peak = bytes_of("reserved", callbacks_.reserved, &stats.largest_free);
+    if (callbacks_.total != nullptr) stats.total = bytes_of("total", callbacks_.total);
     return stats;
 }
 

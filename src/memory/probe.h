@@ -100,6 +100,8 @@ private:
     static int32_t code_of_exception(std::initializer_list<TextPart> what);
     template <class Function, class... Arguments>
     void call(const char* what, Function function, Arguments... arguments);
+    template <class Function, class... Others>
+    int64_t bytes_of(const char* name, Function function, Others... others);
 
     sab_probe_callbacks callbacks_;
     uint64_t rng_depth_ = 0;

@@ -134,20 +134,21 @@ void Mixture::read_sizes(const Columns& sizes) {
 }
 
 void Mixture::read_names(const sab_mixture_options& options) {
-    if (options.name_count == 0) return;
-    check(options.name_count == sources_.size(), "options.name_count", options.name_count,
+    const auto names =
+        items(options.names, options.name_count, "options.names", "options.name_count");
+    if (names.empty()) return;
+    check(names.size() == sources_.size(), "options.name_count", names.size(),
           "must be the number of sources, ", sources_.size());
-    require(static_cast<const void*>(options.names), "options.names");
     std::map<std::string_view, std::size_t> known;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
         const std::string place = text("options.names[", s, "]");
-        require(options.names[s], place);
-        check_column_name(place, options.names[s]);
-        const auto [first, is_new] = known.emplace(options.names[s], s);
+        require(names[s], place);
+        check_column_name(place, names[s]);
+        const auto [first, is_new] = known.emplace(names[s], s);
         if (!is_new)
-            refuse_argument(place, Quoted(options.names[s]), "is the name of source ",
-                            first->second, ", too");
-        sources_[s].name = options.names[s];
+            refuse_argument(place, Quoted(names[s]), "is the name of source ", first->second,
+                            ", too");
+        sources_[s].name = names[s];
     }
 }
 
@@ -180,16 +181,15 @@ std::vector<double> Mixture::first_repeats(const sab_mixture_options& options) c
           count);
     check(options.temperature >= 0 && std::isfinite(options.temperature), "options.temperature",
           options.temperature, "must be above 0, or 0 where it is not given");
-    if (options.repeat_count > 0) {
-        require(options.repeats, "options.repeats");
-        std::vector<double> repeats(options.repeats, options.repeats + count);
+    const auto repeats =
+        items(options.repeats, options.repeat_count, "options.repeats", "options.repeat_count");
+    const auto proportions = items(options.proportions, options.proportion_count,
+                                   "options.proportions", "options.proportion_count");
+    if (!repeats.empty()) {
         check_repeats("options.repeats", 0, repeats);
-        return repeats;
+        return {repeats.begin(), repeats.end()};
     }
-    if (options.proportion_count > 0) {
-        require(options.proportions, "options.proportions");
-        check_repeats("options.proportions", 0, std::span(options.proportions, count));
-    }
+    if (!proportions.empty()) check_repeats("options.proportions", 0, proportions);
     // Those of a shard depend on all shards.
     if (is_shard_ || (options.proportion_count == 0 && !has_temperature))
         return std::vector<double>(count, 1.0);
@@ -229,16 +229,16 @@ std::vector<double> Mixture::by_shares(std::vector<double> shares,
 }
 
 void Mixture::read_schedule(const sab_mixture_options& options) {
-    if (options.schedule_count == 0) return;
-    require(options.schedule_epochs, "options.schedule_epochs");
-    require(options.schedule_repeats, "options.schedule_repeats");
-    for (std::size_t i = 0; i < options.schedule_count; ++i) {
-        const uint64_t epoch = options.schedule_epochs[i];
+    const auto epochs = items(options.schedule_epochs, options.schedule_count,
+                              "options.schedule_epochs", "options.schedule_count");
+    const auto all_repeats = items(options.schedule_repeats, epochs.size() * sources_.size(),
+                                   "options.schedule_repeats", "options.schedule_count");
+    for (std::size_t i = 0; i < epochs.size(); ++i) {
+        const uint64_t epoch = epochs[i];
         if (epoch <= changes_.back().epoch)
             refuse_argument(named("options.schedule_epochs[", i, "]"), epoch,
                             "must be above the one before, ", changes_.back().epoch);
-        const std::span<const double> repeats(options.schedule_repeats + i * sources_.size(),
-                                              sources_.size());
+        const auto repeats = all_repeats.subspan(i * sources_.size(), sources_.size());
         check_repeats("options.schedule_repeats", i * sources_.size(), repeats);
         changes_.push_back({epoch, {repeats.begin(), repeats.end()}});
     }
@@ -430,11 +430,11 @@ namespace {
 
 /// The ids of the sources of all shards, if they are given.
 std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
-    if (options.all_source_count == 0) return {};
-    require(options.all_sources, "options.all_sources");
-    check(options.all_source_count <= SAB_MAX_SOURCES, "options.all_source_count",
-          options.all_source_count, "must be at most ", SAB_MAX_SOURCES);
-    std::vector<int64_t> ids(options.all_sources, options.all_sources + options.all_source_count);
+    const auto given = items(options.all_sources, options.all_source_count, "options.all_sources",
+                             "options.all_source_count");
+    check(given.size() <= SAB_MAX_SOURCES, "options.all_source_count", given.size(),
+          "must be at most ", SAB_MAX_SOURCES);
+    const std::vector<int64_t> ids(given.begin(), given.end());
     for (std::size_t i = 0; i < ids.size(); ++i)
         if (ids[i] < 0 || (i > 0 && ids[i] <= ids[i - 1]))
             refuse_argument(named("options.all_sources[", i, "]"), ids[i],

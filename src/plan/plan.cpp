@@ -28,7 +28,7 @@ void Plan::need_order(std::string_view caller) const {
     if (is_counted())
         fail(SAB_E_UNSUPPORTED, caller,
              ": the plan was made from a histogram, which has no sample indices; "
-             "sab_plan_locate() tells the batches of its samples");
+             "sab_histogram_plan_locate() tells the batches of its samples");
 }
 
 std::pair<uint64_t, uint64_t> Plan::places() const {

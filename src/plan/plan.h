@@ -270,7 +270,12 @@ private:
     std::vector<uint64_t> checksums_of_pages() const;
     void read_columns(std::span<const ColumnRecord> columns, uint64_t distinct_count,
                       const ImageRefusal& refuse);
-    const PlanBuckets& known_buckets() const;
+    /// Each batch calls this several times.
+    [[gnu::always_inline]] const PlanBuckets& known_buckets() const {
+        if (const PlanBuckets* known = known_buckets_->known()) return *known;
+        return read_buckets();
+    }
+    [[gnu::cold]] const PlanBuckets& read_buckets() const;
     void check_buckets(const PlanBuckets& read, const ImageRefusal& refuse) const;
     void check_shared_runs(const PlanBuckets& read, const ImageRefusal& refuse) const;
     void verify_sections(std::span<const std::span<const std::byte>> sections, std::size_t first,

@@ -370,9 +370,7 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
     if (first_distinct_.back() != distinct_count) refuse("its columns do not have all sizes");
 }
 
-const PlanBuckets& Plan::known_buckets() const {
-    // Each batch calls this several times.
-    if (const PlanBuckets* known = known_buckets_->known()) return *known;
+const PlanBuckets& Plan::read_buckets() const {
     return known_buckets_->get([&] {
         read_ahead(std::as_bytes(buckets_));
         read_ahead(std::as_bytes(lengths_));
@@ -627,7 +625,7 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const std::span<const std
 }
 
 /// All of the image was read when it was copied, so all of it is verified. A plan of a histogram is
-/// small, and sab_plan_locate() relies on it, so its content is checked, too.
+/// small, and sab_histogram_plan_locate() relies on it, so its content is checked, too.
 std::shared_ptr<const Plan> Plan::from_memory(HugeArray<std::byte> memory, std::size_t size,
                                               std::string_view name) {
     const std::span<const std::byte> image(memory.get(), size);

@@ -187,7 +187,7 @@ void check_ranks(Sampler& sampler, const Ranks& ranks) {
             told.resize(ranks.world_size);
             values.resize(ranks.world_size);
             seen_at.resize(ranks.world_size, ranks.world_size);
-            mine = told_of(need_random_access(sampler, "sab_sampler_check_ranks"));
+            mine = told_of(need_random_access(sampler, "sab_ranks_check"));
         },
         greeting.status);
     if (failure) {

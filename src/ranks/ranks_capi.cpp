@@ -18,7 +18,7 @@ sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_ga
 
 extern "C" {
 
-sab_status sab_ranks_from_environment(uint64_t* rank, uint64_t* world_size) noexcept {
+sab_status sab_ranks_get_from_environment(uint64_t* rank, uint64_t* world_size) noexcept {
     return sab::guard([&] {
         sab::require(rank, "rank");
         sab::require(world_size, "world_size");
@@ -26,9 +26,9 @@ sab_status sab_ranks_from_environment(uint64_t* rank, uint64_t* world_size) noex
     });
 }
 
-sab_status sab_ranks_from_mesh(const uint64_t* shape, const int32_t* is_data, size_t axes,
-                               uint64_t rank, uint64_t* data_rank,
-                               uint64_t* data_world_size) noexcept {
+sab_status sab_ranks_get_from_mesh(const uint64_t* shape, const int32_t* is_data, size_t axes,
+                                   uint64_t rank, uint64_t* data_rank,
+                                   uint64_t* data_world_size) noexcept {
     return sab::guard([&] {
         sab::require(shape, "shape");
         sab::require(is_data, "is_data");
@@ -38,8 +38,8 @@ sab_status sab_ranks_from_mesh(const uint64_t* shape, const int32_t* is_data, si
     });
 }
 
-sab_status sab_sampler_check_ranks(const sab_sampler* sampler, uint64_t rank, uint64_t world_size,
-                                   sab_all_gather_fn all_gather, void* ctx) noexcept {
+sab_status sab_ranks_check(const sab_sampler* sampler, uint64_t rank, uint64_t world_size,
+                           sab_all_gather_fn all_gather, void* ctx) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_ranks(*sampler->impl, ranks_of(rank, world_size, all_gather, ctx));

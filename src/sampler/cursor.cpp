@@ -327,10 +327,11 @@ void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
     batch.weigh(*schedule_.mean);
     batch.epoch = schedule_.epoch_options.epoch;
     batch.position = position;
-    const uint64_t after = position - schedule_.first_position,
-                   steps = after / schedule_.micro_batches;
+    // Most have one micro-batch a step, and a division takes as long as much else here.
+    const uint64_t after = position - schedule_.first_position, each = schedule_.micro_batches,
+                   steps = each == 1 ? after : after / each;
     batch.step = schedule_.first_step + steps;
-    batch.micro_batch = after - steps * schedule_.micro_batches;
+    batch.micro_batch = after - steps * each;
 }
 
 double Cursor::cost(uint64_t position, uint64_t rank) const {
@@ -349,8 +350,8 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
     const GlobalBatch global_batch = global_batch_at(position);
     const uint64_t rotated = rotated_rank(position, rank);
     if (!is_divided(global_batch)) {
-        // past the end only under SAB_LAST_STEP_WRAP
-        const uint64_t batch = (global_batch.position + rotated) % order().batches();
+        uint64_t batch = global_batch.position + rotated;
+        if (options_.last_step == SAB_LAST_STEP_WRAP) batch %= order().batches();
         return {batch, 0, order().samples(batch)};
     }
     if (has_few_shapes()) {

@@ -30,6 +30,7 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given, bool has_bucket
           "must be at most 2^32");
     check(given.mix_lengths == 0 || given.mix_lengths == 1, "options.mix_lengths",
           given.mix_lengths, "must be 0 or 1");
+    items(balance, balance_count, "options.balance", "options.balance_count");
     if (has_buckets) return;
     check(given.mix_lengths == 0, "options.mix_lengths", given.mix_lengths,
           "must be 0: only the bucket order has this option");

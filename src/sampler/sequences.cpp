@@ -81,10 +81,13 @@ private:
     bool is_sequential() const { return kind_ == kind_of("sab_sequential_sampler_new"); }
     std::span<const uint32_t> places(const Slice& slice, uint64_t first, uint64_t count) const {
         const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
-        places_.resize(count);
-        for (uint64_t i = 0; i < count; ++i)
-            places_[i] =
-                static_cast<uint32_t>(bucket.begin + (slice.first + first + i) % bucket.samples());
+        if (places_.size() != count) places_.resize(count);  // out of line, whatever it changes
+        uint64_t at = slice.first + first;
+        if (at >= bucket.samples()) at %= bucket.samples();
+        for (uint32_t& place : places_) {
+            place = static_cast<uint32_t>(bucket.begin + at);
+            if (++at == bucket.samples()) at = 0;
+        }
         return places_;
     }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "base/progress.h"
 #include "base/sorting.h"
 
@@ -28,10 +29,11 @@ void check_options(const sab_max_batch_options& options) {
     check(options.max_batch_size >= 1 && options.max_batch_size <= uint64_t{1} << 53,
           "options.max_batch_size", options.max_batch_size, "must be from 1 to 2^53");
     check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
-    if (options.length_count > 0) require(options.lengths, "options.lengths");
-    for (std::size_t i = 0; i < options.length_count; ++i)
-        if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
-            refuse_argument(named("options.lengths[", i, "]"), length,
+    const auto lengths =
+        items(options.lengths, options.length_count, "options.lengths", "options.length_count");
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+        if (!(lengths[i] > 0 && std::isfinite(lengths[i])))
+            refuse_argument(named("options.lengths[", i, "]"), lengths[i],
                             "must be finite and above 0");
 }
 

@@ -40,9 +40,9 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, sab_batch_fn 
     });
 }
 
-sab_status sab_step_in_chunks(sab_probe* probe, uint64_t count,
-                              const sab_step_in_chunks_options* options,
-                              uint64_t* chunk_size) noexcept {
+sab_status sab_step_run_in_chunks(sab_probe* probe, uint64_t count,
+                                  const sab_step_in_chunks_options* options,
+                                  uint64_t* chunk_size) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(options, "options");

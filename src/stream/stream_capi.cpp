@@ -36,11 +36,12 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     });
 }
 
-sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress,
-                                   void* ctx) noexcept {
+sab_status sab_stream_set_progress(sab_stream* stream,
+                                   const sab_progress_options* options) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        stream->impl.progress = sab::StreamProgress(progress, ctx);
+        const sab_progress_options given = sab::read_options(options);
+        stream->impl.progress = sab::StreamProgress(given.progress, given.progress_ctx);
     });
 }
 
@@ -236,11 +237,11 @@ sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
     return guard_stage(source, stream, [&] { return sab::make_prefetch(buffer_size); });
 }
 
-double sab_random_real(sab_random* random) noexcept {
+double sab_random_draw_real(sab_random* random) noexcept {
     return sab::is_handle(random) ? random->generator.real() : 0;
 }
 
-uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
+uint64_t sab_random_draw_bits(sab_random* random, uint32_t bits) noexcept {
     return !sab::is_handle(random) || bits < 1 || bits > 64
                ? 0
                : random->generator.bits(static_cast<int>(bits));

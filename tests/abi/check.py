@@ -24,7 +24,7 @@ UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_error_argument",
     "sab_last_error_value", "sab_last_error_rule", "sab_last_error_code", "sab_abi_version",
     "sab_version_string", "sab_log_set_callback", "sab_sizes_count",
-    "sab_cache_value_data", "sab_random_real", "sab_random_bits",
+    "sab_cache_value_data", "sab_random_draw_real", "sab_random_draw_bits",
 }  # fmt: skip
 CANNOT_FAIL = ("_free", "_abandon")  # ends of names
 

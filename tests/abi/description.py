@@ -2,6 +2,7 @@
 
 - To a C compiler with the headers, its types, layouts, constants and functions are the same.
 - The numbers that examples have from it are right.
+- Names of functions, and fields of structs, keep to the rules of docs/names.md.
 - A program that has only this file and ctypes walks an epoch, and gets errors and callbacks.
 """
 
@@ -167,6 +168,54 @@ def check_numbers_in_examples(_):
             assert int(number) == value, f"{name}: {value}"
 
 
+# ---- Rules of docs/names.md ----
+
+VERB_FIRST = {"sab_next_batch", "sab_next_block", "sab_collect_peak"}
+VERBS = {
+    "abandon", "add", "at", "begin", "check", "clear", "create", "draw", "end",
+    "evaluate", "find", "flush", "free", "get", "locate", "mask", "merge", "new", "next", "open",
+    "pad", "partition", "predict", "put", "release", "reset", "restore", "rewind", "run", "save",
+    "seek", "set", "step", "subtract", "tell", "unpad", "verify", "write",
+}  # fmt: skip
+
+
+def check_names_of_functions(_):
+    """Object, then verb; what returns a value is named after it. All functions of an object stand
+    in one header."""
+    places = {}
+    for header, function in entries("functions"):
+        name = function["name"]
+        if name in VERB_FIRST or function["result"]["type"] not in ("sab_status", "void"):
+            continue
+        words = name.removeprefix("sab_").split("_")
+        objects = ["_".join(words[:i]) for i, word in enumerate(words) if i and word in VERBS]
+        assert objects, f"{name} has no verb after its object"
+        place = places.setdefault(objects[0], header["name"])
+        assert place == header["name"], f"{name} stands in {header['name']}, others in {place}"
+
+
+def check_rules_of_structs(_):
+    structs = {each["name"]: each for _, each in entries("structs")}
+    for name, struct in structs.items():
+        fields = {each["name"]: each.get("type", "") for each in struct["fields"]}
+        for field, kind in fields.items():
+            where = f"{name}.{field}"
+            assert kind not in structs, f"{where} is a struct by value"
+            assert kind not in ("bool", "_Bool", "char", "uint8_t", "int"), f"{where} is {kind}"
+            if field != "budget_count":
+                is_budget = "sab_budget" in kind
+                assert ("budget" in field) == is_budget, f"{where}: a number is a limit"
+            is_twin = name.endswith("_options") and kind in ("double", "uint64_t", "int64_t")
+            assert not (is_twin and f"{field}s" in fields), f"{where}: there is {field}s"
+        for each in struct["fields"]:
+            assert each.get("extent") is None or each["name"] == "reserved", (name, each["name"])
+    for _, function in entries("functions"):
+        for each in function["parameters"]:
+            assert each.get("type") != "sab_progress_fn", (
+                f"{function['name']}: progress is an option"
+            )
+
+
 # ---- A program with this file alone ----
 
 
@@ -328,6 +377,8 @@ def main():
         check_all_of_it,
         check_each_kind_of_knowledge,
         check_numbers_in_examples,
+        check_names_of_functions,
+        check_rules_of_structs,
         check_an_epoch,
         check_errors_and_callbacks,
         check_handles,

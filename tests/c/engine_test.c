@@ -281,8 +281,8 @@ static sab_sampler_options settled(struct order order, sab_sampler_options optio
 static sab_status locate(struct order order, const sab_sampler_options *options,
                          const struct planned *of, const uint64_t *which,
                          const sab_places *places) {
-    return order.plan != NULL ? sab_plan_locate(order.plan, options, NULL, of->sizes, of->within,
-                                                which, of->count, places)
+    return order.plan != NULL ? sab_histogram_plan_locate(order.plan, options, NULL, of->sizes,
+                                                          of->within, which, of->count, places)
                               : sab_packing_locate(order.packing, options, of->sizes, of->within,
                                                    which, of->count, places);
 }
@@ -601,7 +601,7 @@ static void expect_places_of_four(const sab_plan *plan, const sab_sampler_option
     const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
     int64_t batches[4], ranks[4], counts[4];
     const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
-    EXPECT_OK(sab_plan_locate(plan, at, NULL, sizes, numbers, NULL, 4, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, at, NULL, sizes, numbers, NULL, 4, &places));
     for (int i = 0; i < 4; ++i) {
         EXPECT(counts[i] == 1 && ranks[i] >= 0 && (uint64_t)ranks[i] < at->world_size);
         EXPECT(batches[i] >= 0 &&
@@ -623,7 +623,8 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     const sab_places places = SAB_PLACES_INIT;
     expect_places_of_four(plan, &at, sizes);
     const uint64_t beyond[] = {0, 100000000, 0, 0};
-    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, sizes, beyond, NULL, 4, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &at, NULL, sizes, beyond, NULL, 4, &places),
+                 SAB_E_ARGUMENT,
                  "numbers[1] = 100000000: must be below the number of samples of size 500");
     EXPECT_FAILS(sab_histogram_subtract(NULL, histogram), SAB_E_ARGUMENT, "histogram = NULL");
     sab_plan_free(plan);
@@ -654,11 +655,12 @@ static void pairs_of_more_samples_than_memory_have_places(void) {
     expect_places_of_four(plan, &at, sizes);
     const double other[] = {1, 999}, none[] = {NAN, 1000};
     const uint64_t beyond = 100000000;
-    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, other, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes[0] = (1, 999): must be the size of samples of the plan");
-    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, none, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes[0] = (nan, 1000)");
-    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, sizes, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &at, NULL, other, &beyond, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sizes[0] = (1, 999): must be the size of samples of the plan");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &at, NULL, none, &beyond, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sizes[0] = (nan, 1000)");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &at, NULL, sizes, &beyond, NULL, 1, &places),
+                 SAB_E_ARGUMENT,
                  "must be below the number of samples of size (1, 1000), 100000000");
     sab_plan_free(plan);
     sab_histogram_free(histogram);
@@ -876,22 +878,22 @@ static void wrong_arguments_are_refused(void) {
     int64_t rank = 7;
     sab_places places = SAB_PLACES_INIT;
     places.ranks = &rank;
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &odd, &number, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "must be the size of samples of the plan");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &no_number, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &odd, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "must be the size of samples of the plan");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &no_number, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "sizes[0] = nan");
-    EXPECT_FAILS(sab_plan_locate(NULL, NULL, NULL, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(NULL, NULL, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "plan = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, NULL, &number, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, NULL, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "numbers = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, NULL), SAB_E_ARGUMENT,
-                 "places = NULL");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, NULL, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &size, NULL, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "numbers = NULL");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, NULL),
+                 SAB_E_ARGUMENT, "places = NULL");
     EXPECT(rank == 7);
-    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places));
     EXPECT(rank == 0);
-    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, NULL, NULL, NULL, 0, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, NULL, NULL, NULL, NULL, NULL, 0, &places));
     EXPECT_OK(sab_histogram_new(&empty));
     EXPECT(info_of(empty).columns == 0 && info_of(empty).samples == 0);
     EXPECT_FAILS(sab_histogram_plan_new(empty, &options, &other), SAB_E_ARGUMENT,
@@ -920,17 +922,17 @@ static void plans_whose_order_has_no_inverse_are_refused(void) {
     EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, NULL, 2, &pairs));
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_plan_new(pairs, &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_UNSUPPORTED, "2 columns");
     sab_plan_free(plan);
     EXPECT_OK(sab_plan_new(mixture, &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_UNSUPPORTED, "mixture");
     sab_plan_free(plan);
     options.separate_by = ids;
     options.separate_by_count = 4;
     EXPECT_OK(sab_plan_new(parts[0], &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_UNSUPPORTED, "ids separate");
     sab_plan_free(plan);
     sab_sizes_free(mixture);
@@ -1019,8 +1021,8 @@ static size_t all_places(const sab_plan *plan, const struct mixed *of,
     const sab_places places = {sizeof places, counts, ranks, batches, steps, slots, &batch_count};
     for (uint64_t asked = 0; asked <= (uint64_t)most; ++asked) {
         for (size_t i = 0; i < of->count; ++i) which[i] = asked;
-        EXPECT_OK(sab_plan_locate(plan, options, of->sources_of, of->sizes, of->within,
-                                  asked == 0 ? NULL : which, of->count, &places));
+        EXPECT_OK(sab_histogram_plan_locate(plan, options, of->sources_of, of->sizes, of->within,
+                                            asked == 0 ? NULL : which, of->count, &places));
         for (size_t i = 0; i < of->count; ++i) {
             if (counts[i] > most) most = counts[i];
             if (asked >= (uint64_t)counts[i]) {
@@ -1190,8 +1192,8 @@ static void measure_sources(const sab_plan *plan, const struct many *of, uint64_
     memset(samples, 0, sizeof samples);
     for (int64_t asked = 0; asked < most; ++asked) {
         for (size_t i = 0; i < MANY; ++i) which[i] = (uint64_t)asked;
-        EXPECT_OK(sab_plan_locate(plan, &options, of->sources, of->sizes, of->within, which, MANY,
-                                  &places));
+        EXPECT_OK(sab_histogram_plan_locate(plan, &options, of->sources, of->sizes, of->within,
+                                            which, MANY, &places));
         for (size_t i = 0; i < MANY; ++i) {
             if (counts[i] > most) most = counts[i];
             if (asked >= counts[i]) continue;
@@ -1307,7 +1309,7 @@ static void places_of_an_epoch_stay_the_same(void) {
     order.seed = 5;
     order.epoch = 1;
     const sab_places places = {sizeof places, counts, NULL, batches, NULL, slots, NULL};
-    EXPECT_OK(sab_plan_locate(plan, &order, sources, sizes, within, NULL, 10, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, &order, sources, sizes, within, NULL, 10, &places));
     for (int i = 0; i < 10; ++i)
         EXPECT(counts[i] == expected[0][i] && batches[i] == expected[1][i] &&
                slots[i] == expected[2][i]);
@@ -1339,7 +1341,8 @@ static void epochs_of_more_samples_than_memory_have_places(void) {
     at.world_size = 4096;
     static int64_t counts[MANY], ranks[MANY], batches[MANY];
     const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
-    EXPECT_OK(sab_plan_locate(plan, &at, of.sources, of.sizes, of.within, NULL, MANY, &places));
+    EXPECT_OK(
+        sab_histogram_plan_locate(plan, &at, of.sources, of.sizes, of.within, NULL, MANY, &places));
     double appearances[3] = {0}, samples[3] = {0};
     for (size_t i = 0; i < MANY; ++i) {
         appearances[of.sources[i]] += (double)counts[i];
@@ -1399,21 +1402,23 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     int64_t count = 7;
     sab_places places = SAB_PLACES_INIT;
     places.counts = &count;
-    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "options.epoch = 0: must be the epoch of the plan, 4");
     order.epoch = 4;
-    EXPECT_FAILS(sab_plan_locate(plan, &order, NULL, &size, &number, NULL, 1, &places),
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &order, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "sources = NULL");
-    EXPECT_FAILS(sab_plan_locate(without, &order, &source, &size, &number, NULL, 1, &places),
-                 SAB_E_ARGUMENT, "sources: must be NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, &order, &unknown, &size, &number, NULL, 1, &places),
-                 SAB_E_ARGUMENT, "sizes[0] = 50 of source 2: must be the size of samples");
-    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &beyond, NULL, 1, &places),
+    EXPECT_FAILS(
+        sab_histogram_plan_locate(without, &order, &source, &size, &number, NULL, 1, &places),
+        SAB_E_ARGUMENT, "sources: must be NULL");
+    EXPECT_FAILS(
+        sab_histogram_plan_locate(plan, &order, &unknown, &size, &number, NULL, 1, &places),
+        SAB_E_ARGUMENT, "sizes[0] = 50 of source 2: must be the size of samples");
+    EXPECT_FAILS(sab_histogram_plan_locate(plan, &order, &source, &size, &beyond, NULL, 1, &places),
                  SAB_E_ARGUMENT, "must be below the number of samples of size 50 of source 1, 1");
     EXPECT(count == 7);
-    EXPECT_OK(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places));
     EXPECT(count == 1);
-    EXPECT_OK(sab_plan_locate(plan, &order, NULL, NULL, NULL, NULL, 0, &places));
+    EXPECT_OK(sab_histogram_plan_locate(plan, &order, NULL, NULL, NULL, NULL, 0, &places));
     EXPECT_OK(sab_plan_write(plan, bytes, sizeof bytes, &written));
     EXPECT(written <= sizeof bytes);
     for (size_t at = 0; at < written; at += 1 + at % 3) {

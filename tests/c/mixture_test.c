@@ -867,9 +867,11 @@ static void OversizeSample_OfALaterEpoch_IsRefusedAtOnce(void) {
     const uint64_t from = 4;
     for (int what = 0; what < 3; ++what) {
         sab_mixture_options options = repeated(what == 2 ? half : none, 2);
-        options.schedule_epochs = &from;
-        options.schedule_repeats = both;
-        options.schedule_count = what == 1;
+        if (what == 1) {
+            options.schedule_epochs = &from;
+            options.schedule_repeats = both;
+            options.schedule_count = 1;
+        }
         sab_sizes *mixture = NULL;
         EXPECT_OK(mixture_by_ids(sizes, ids, 20, &options, &mixture));
         sab_plan_options of_plan = budget(100);
@@ -1039,6 +1041,8 @@ static void BadRepeats_AreNamed(void) {
     REFUSED("options.repeat_count = 2: must be the number of sources, 3");
     options = repeated(NULL, 3);
     REFUSED("options.repeats = NULL: must be given");
+    options = repeated(ones, 0);
+    REFUSED("options.repeat_count = 0: must be at least 1 where options.repeats is given");
     options.schedule_count = 1;
     options.schedule_epochs = first;
     options.schedule_repeats = ones;

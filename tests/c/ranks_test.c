@@ -17,27 +17,29 @@ static void the_environment(void) {
         unsetenv(names[i][0]);
         unsetenv(names[i][1]);
     }
-    EXPECT_OK(sab_ranks_from_environment(&rank, &world_size));
+    EXPECT_OK(sab_ranks_get_from_environment(&rank, &world_size));
     EXPECT(rank == 0 && world_size == 1);
     for (size_t i = 0; i < COUNT(names); ++i) { /* each comes before those set already */
         char text[8] = {(char)('1' + i), 0};
         setenv(names[i][0], text, 1);
-        EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, names[i][1]);
+        EXPECT_FAILS(sab_ranks_get_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+                     names[i][1]);
         setenv(names[i][1], "8", 1);
-        EXPECT_OK(sab_ranks_from_environment(&rank, &world_size));
+        EXPECT_OK(sab_ranks_get_from_environment(&rank, &world_size));
         EXPECT(rank == 1 + i && world_size == 8);
     }
     setenv("RANK", "8", 1);
-    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_get_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
                  "RANK = 8: must be below WORLD_SIZE = 8");
     setenv("RANK", "-1", 1);
-    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_get_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
                  "RANK = \"-1\": must be a whole number");
 #ifndef _WIN32 /* which has no empty variables */
     setenv("RANK", "", 1);
-    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "whole number");
+    EXPECT_FAILS(sab_ranks_get_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+                 "whole number");
 #endif
-    EXPECT_FAILS(sab_ranks_from_environment(NULL, &world_size), SAB_E_ARGUMENT, "rank");
+    EXPECT_FAILS(sab_ranks_get_from_environment(NULL, &world_size), SAB_E_ARGUMENT, "rank");
     for (size_t i = 0; i < COUNT(names); ++i) {
         unsetenv(names[i][0]);
         unsetenv(names[i][1]);
@@ -50,30 +52,30 @@ static void meshes(void) {
                   wrong[3] = {0, 2, 0};
     uint64_t rank = 0, world_size = 0;
     for (uint64_t p = 0; p < 64; ++p) {
-        EXPECT_OK(sab_ranks_from_mesh(shape, is_data, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_get_from_mesh(shape, is_data, 3, p, &rank, &world_size));
         EXPECT(rank == p / 8 % 4 && world_size == 4);
-        EXPECT_OK(sab_ranks_from_mesh(shape, two, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_get_from_mesh(shape, two, 3, p, &rank, &world_size));
         EXPECT(rank == p / 8 && world_size == 8);
-        EXPECT_OK(sab_ranks_from_mesh(shape, none, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_get_from_mesh(shape, none, 3, p, &rank, &world_size));
         EXPECT(rank == 0 && world_size == 1);
     }
-    EXPECT_FAILS(sab_ranks_from_mesh(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_get_from_mesh(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT,
                  "rank = 64");
-    EXPECT_FAILS(sab_ranks_from_mesh(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_get_from_mesh(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT,
                  "axes = 0");
-    EXPECT_FAILS(sab_ranks_from_mesh(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_get_from_mesh(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT,
                  "is_data[1] = 2");
-    EXPECT_FAILS(sab_ranks_from_mesh((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size),
+    EXPECT_FAILS(sab_ranks_get_from_mesh((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size),
                  SAB_E_ARGUMENT, "shape[1] = 0");
-    EXPECT_FAILS(sab_ranks_from_mesh((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank,
-                                     &world_size),
+    EXPECT_FAILS(sab_ranks_get_from_mesh((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank,
+                                         &world_size),
                  SAB_E_ARGUMENT, "fewer than 2^32");
 }
 
 static void *check_job(void *data) {
     job *const j = data;
-    j->status = sab_sampler_check_ranks(j->sampler, j->member.rank, j->member.group->world_size,
-                                        gather, &j->member);
+    j->status = sab_ranks_check(j->sampler, j->member.rank, j->member.group->world_size, gather,
+                                &j->member);
     strcpy(j->message, j->status == SAB_OK ? "" : sab_last_error_message());
     return NULL;
 }
@@ -349,7 +351,7 @@ static int32_t lie(void *ctx, const void *mine, size_t size, void *all) {
     const uint64_t one = 1;
     memcpy(all, mine, size);
     memcpy((char *)all + size, mine, size);
-    /* the greeting of sab_sampler_check_ranks() */
+    /* the greeting of sab_ranks_check() */
     if (own->round == 0 && size == 16) memcpy((char *)all + 24, &one, 8);
     if (own->round++ == own->lies_in) memcpy((char *)all + 2 * size - own->at, &own->lie, 8);
     return 0;
@@ -391,9 +393,9 @@ static void what_no_rank_gave_is_refused(void) {
     sab_sizes_free(sizes);
     sab_plan *whole = a_plan();
     sampler = rank_of(whole, 0, 2);
-    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, lie, &own), SAB_E_MISMATCH,
+    EXPECT_FAILS(sab_ranks_check(sampler, 0, 2, lie, &own), SAB_E_MISMATCH,
                  "all_gather: slot 1 holds rank 2 of 2");
-    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH,
+    EXPECT_FAILS(sab_ranks_check(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH,
                  "all_gather: slot 0 of 2");
     sab_sampler_free(sampler);
     sab_plan_free(whole);

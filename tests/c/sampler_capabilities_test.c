@@ -22,7 +22,7 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
 
     const sab_status scheduled = expected & SAB_SAMPLER_SCHEDULE ? SAB_OK : SAB_E_UNSUPPORTED;
     struct ArrowArrayStream stream;
-    EXPECT(sab_sampler_get_schedule(sampler, &stream) == scheduled);
+    EXPECT(sab_arrow_schedule_new(sampler, &stream) == scheduled);
     if (scheduled == SAB_OK) stream.release(&stream);
 
     const sab_status lowered = expected & SAB_SAMPLER_BUDGET ? SAB_OK : SAB_E_UNSUPPORTED;

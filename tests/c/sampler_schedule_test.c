@@ -38,7 +38,7 @@ static void take(struct job *job, int batches) {
 
 static struct ArrowArrayStream schedule_of(const sab_sampler *sampler) {
     struct ArrowArrayStream stream = {0};
-    EXPECT_OK(sab_sampler_get_schedule(sampler, &stream));
+    EXPECT_OK(sab_arrow_schedule_new(sampler, &stream));
     return stream;
 }
 
@@ -337,7 +337,7 @@ static void Samplers_ThatDoNotKnowAllBatches_HaveNoSchedule(void) {
         uint64_t capabilities = 0;
         EXPECT_OK(sab_sampler_get_capabilities(sampler, &capabilities));
         EXPECT((capabilities & SAB_SAMPLER_SCHEDULE) == 0);
-        EXPECT_FAILS(sab_sampler_get_schedule(sampler, &stream), SAB_E_UNSUPPORTED,
+        EXPECT_FAILS(sab_arrow_schedule_new(sampler, &stream), SAB_E_UNSUPPORTED,
                      is_sharded ? "does not know the samples of the other ranks"
                                 : "has no random access: read its batches one after the other");
         EXPECT(memcmp(&stream, &untouched, sizeof stream) == 0);
@@ -348,8 +348,8 @@ static void Samplers_ThatDoNotKnowAllBatches_HaveNoSchedule(void) {
 static void Arguments_ThatAreNull_AreRefused(void) {
     struct job job = job_of_ranks("bucket", 1);
     struct ArrowArrayStream stream;
-    EXPECT_FAILS(sab_sampler_get_schedule(NULL, &stream), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_get_schedule(job.samplers[0], NULL), SAB_E_ARGUMENT, "stream = NULL");
+    EXPECT_FAILS(sab_arrow_schedule_new(NULL, &stream), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_arrow_schedule_new(job.samplers[0], NULL), SAB_E_ARGUMENT, "stream = NULL");
     free_job(&job);
 }
 

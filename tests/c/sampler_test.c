@@ -746,7 +746,11 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     options.balance_count = 1;
     EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
                  "options.balance_count = 1: must be 0: only the bucket order has this option");
+    options.balance_count = 0;
+    EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.balance_count = 0: must be at least 1 where options.balance is given");
     options.balance = NULL;
+    options.balance_count = 1;
     EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
                  "options.balance = NULL");
     options.balance_count = 0;

@@ -34,7 +34,7 @@ static void ChunkedStep_LeavesOutWhatWeighsNothing(void) {
     options.sample_weights = sample_weights;
     options.chunk_size = 2;
     sab_probe *probe = probe_of(&device);
-    EXPECT_OK(sab_step_in_chunks(probe, 6, &options, NULL));
+    EXPECT_OK(sab_step_run_in_chunks(probe, 6, &options, NULL));
     EXPECT(parts.runs == 2 && parts.weights == 1);
     sab_probe_free(probe);
 }
@@ -68,7 +68,7 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         for (; expected > fits; expected /= 2) ++halved;
         sab_probe *probe = probe_of(&device);
         logged = 0;
-        EXPECT_OK(sab_step_in_chunks(probe, parts.count, &options, &size));
+        EXPECT_OK(sab_step_run_in_chunks(probe, parts.count, &options, &size));
         EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved &&
                logged == halved);
         skip_what_weighs_nothing(&parts, parts.count);
@@ -91,7 +91,7 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
     options.begin = begin_parts;
     options.ctx = &parts;
     uint64_t size = 99;
-    EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
+    EXPECT_FAILS(sab_step_run_in_chunks(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
                  "not enough memory even for a batch of one");
     EXPECT(size == 99 && parts.begun == 4 && device.rng == 1); /* 8, 4, 2, 1 */
     device.limit = 0;
@@ -100,16 +100,16 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
         parts = (struct parts){
             .device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
         options.chunk_size = 2;
-        EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, &size), SAB_E_CALLBACK,
+        EXPECT_FAILS(sab_step_run_in_chunks(probe, 8, &options, &size), SAB_E_CALLBACK,
                      "chunk of 2 samples from 2");
         EXPECT(sab_last_error_code() == codes[i] && parts.runs == 2);
         parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
-        EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+        EXPECT_FAILS(sab_step_run_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
         EXPECT(sab_last_error_code() == codes[i] && parts.runs == 0);
     }
     /* it is not work */
     parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700};
-    EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+    EXPECT_FAILS(sab_step_run_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
     EXPECT(sab_last_error_code() == 700);
     parts = (struct parts){.device = &device, .each = 10, .count = 2};
     const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
@@ -119,15 +119,15 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
                                  "options.sample_weights: their sum is "};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options.sample_weights = wrong[i];
-        EXPECT_FAILS(sab_step_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
+        EXPECT_FAILS(sab_step_run_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
     }
     options.sample_weights = NULL;
-    EXPECT_FAILS(sab_step_in_chunks(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_step_run_in_chunks(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
     options.chunk = NULL;
-    EXPECT_FAILS(sab_step_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_step_run_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT,
                  "options.chunk = NULL");
-    EXPECT_FAILS(sab_step_in_chunks(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
-    EXPECT_FAILS(sab_step_in_chunks(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT_FAILS(sab_step_run_in_chunks(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_step_run_in_chunks(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
     EXPECT(parts.runs == 0);
     sab_probe_free(probe);
 }

@@ -286,7 +286,7 @@ static void Names_ThatAreNoFiles_AreSkippedUntilCancelled(void) {
     sab_stream *stream = files(FILES, 2, 1, SAB_ON_ERROR_SKIP);
     sab_record record = {0};
     uint64_t skipped = 0;
-    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_third, &calls)));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
     EXPECT(skipped >= 1 && save(stream) > 0);

@@ -278,10 +278,10 @@ static int32_t add_chance(void *ctx, sab_random *random, const sab_record *recor
                           sab_record *made) {
     static _Thread_local char text[32];
     struct map_calls *calls = ctx;
-    EXPECT(sab_random_bits(random, 0) == 0 && sab_random_bits(random, 65) == 0 &&
-           sab_random_bits(NULL, 5) == 0);
+    EXPECT(sab_random_draw_bits(random, 0) == 0 && sab_random_draw_bits(random, 65) == 0 &&
+           sab_random_draw_bits(NULL, 5) == 0);
     uint64_t drawn = 0; /* CPython's randrange(1000) */
-    do drawn = sab_random_bits(random, 10);
+    do drawn = sab_random_draw_bits(random, 10);
     while (drawn >= 1000);
     if (calls != NULL && ++calls->calls == calls->fails_at) return calls->code;
     if (record->kind == SAB_RECORD_LIST) return 0;
@@ -825,7 +825,7 @@ static void Progress_OfALongWindow_Cancels(void) {
     sab_record record = {0};
     EXPECT_OK(
         sab_shuffle_stream_new(numbers(10, 0, &options), SAB_SHUFFLE_BLOCKS, 20000, 1, &stream));
-    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_third, &calls)));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     EXPECT_OK(sab_stream_next(stream, &record)); /* goes on where it was */
     EXPECT(calls == 6);
@@ -850,7 +850,7 @@ static void Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels(void) {
             sab_stream *stream = NULL;
             EXPECT_OK(sab_callback_stream_new(&functions, &stream));
             stream = limited_stream(stream, window, SAB_OVERSIZE_SKIP);
-            EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+            EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_third, &calls)));
             sab_record record = {0};
             EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
             EXPECT(calls == 3);
@@ -890,7 +890,7 @@ static void Progress_OfASelectionOfNothing_Cancels(void) {
     sab_record record = {0};
     EXPECT_OK(
         sab_select_stream_new(numbers(3, 0, &endless), select_nothing, NULL, NULL, NULL, &stream));
-    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_third, &calls)));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     EXPECT(calls == 3);
     sab_stream_free(stream);
@@ -904,7 +904,7 @@ static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
     sab_stream *stream = NULL;
     sab_record record = {0};
     EXPECT_OK(sab_files_stream_new(numbers(3, 1, &endless), &options, &stream)); /* no files */
-    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_third, &calls)));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     uint64_t skipped = 0;
     EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
@@ -1306,7 +1306,7 @@ static int32_t count_call(void *ctx, uint64_t done, uint64_t total) {
 
 static sab_stream *followed(int *calls) {
     sab_stream *stream = readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1); /* reports at each window */
-    EXPECT_OK(sab_stream_set_progress(stream, count_call, calls));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(count_call, calls)));
     return stream;
 }
 
@@ -1317,7 +1317,7 @@ static void Progress_OfSeveralSources_IsKept(void) {
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
     EXPECT(calls[0] > 0 && calls[1] == calls[0]);
-    EXPECT_OK(sab_stream_set_progress(stream, count_call, &own));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(count_call, &own)));
     calls[0] = calls[1] = 0;
     while (sab_stream_next(stream, &record) == SAB_OK) continue;
     EXPECT(own > 0 && calls[0] == 0 && calls[1] == 0);
@@ -1335,7 +1335,7 @@ static void Progress_OfSeveralSources_IsKept(void) {
 static int32_t set_other_progress(void *ctx, uint64_t done, uint64_t total) {
     (void)done;
     (void)total;
-    EXPECT_OK(sab_stream_set_progress(*(sab_stream **)ctx, NULL, NULL));
+    EXPECT_OK(sab_stream_set_progress(*(sab_stream **)ctx, NULL));
     return 0;
 }
 
@@ -1343,7 +1343,7 @@ static void Progress_ThatSetsAnother_IsTheLastOfTheCall(void) {
     int calls = 0;
     sab_stream *stream = NULL,
                *sources[2] = {readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1), followed(&calls)};
-    EXPECT_OK(sab_stream_set_progress(sources[0], set_other_progress, &stream));
+    EXPECT_OK(sab_stream_set_progress(sources[0], a_progress(set_other_progress, &stream)));
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
     sab_record record = {0};
     while (sab_stream_next(stream, &record) == SAB_OK) continue;
@@ -1415,7 +1415,7 @@ static void Threads_AfterARewind_MapNoOldRecords(void) {
     options.threads = 2;
     sab_stream *stream = NULL;
     EXPECT_OK(sab_map_stream_new(numbers(200, 0, NULL), &options, &stream));
-    EXPECT_OK(sab_stream_set_progress(stream, cancel_when_maps_wait, NULL));
+    EXPECT_OK(sab_stream_set_progress(stream, a_progress(cancel_when_maps_wait, NULL)));
     sab_record record = {0};
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "cancelled");
     EXPECT_OK(sab_stream_rewind(stream));

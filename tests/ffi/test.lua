@@ -140,9 +140,11 @@ local function mixture_of(case, sizes)
       options.seed = whole(words[3])
     end
   end
-  kept.epochs, options.schedule_count = array("uint64_t", epochs, 3)
-  kept.changes = array("double", changes, 3)
-  options.schedule_epochs, options.schedule_repeats = kept.epochs, kept.changes
+  if #epochs > 2 then
+    kept.epochs, options.schedule_count = array("uint64_t", epochs, 3)
+    kept.changes = array("double", changes, 3)
+    options.schedule_epochs, options.schedule_repeats = kept.epochs, kept.changes
+  end
   options.ids, options.id_count = ids, case.count
   return sab.new("sab_sizes", "sab_mixture_new", ffi.new("const sab_sizes *[1]", {sizes}), 1, options), kept
 end

@@ -57,8 +57,8 @@ static void plan_of(const sab_histogram* histogram, const sab_histogram_info& in
     order.world_size = 3;
     sab_plan* copy = nullptr;
     PROMISE(sab_plan_copy_new(plan, &copy) == SAB_OK);
-    PROMISE(sab_plan_locate(copy, &order, nullptr, sizes, numbers.data(), nullptr, info.entries,
-                            &places) == SAB_OK);
+    PROMISE(sab_histogram_plan_locate(copy, &order, nullptr, sizes, numbers.data(), nullptr,
+                                      info.entries, &places) == SAB_OK);
     for (size_t i = 0; i < info.entries; ++i) {
         const double* const own = sizes + i * info.columns;
         PROMISE(found[i] == (std::accumulate(own, own + info.columns, 0.0) <= 1000 ? 1 : 0));

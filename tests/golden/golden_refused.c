@@ -30,7 +30,29 @@ static int32_t stop(void* ctx, uint64_t done, uint64_t total) {
     return 55;
 }
 
+static const sab_budget* budget_of(double limit) {
+    static sab_budget budget;
+    budget.limit = limit;
+    return &budget;
+}
+
 /* ---- plans ---- */
+
+static sab_plan_options with_budget(double limit) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budgets = budget_of(limit);
+    options.budget_count = 1;
+    return options;
+}
+
+static sab_plan_options with_batch_size(uint64_t number) {
+    static uint64_t batch_size;
+    batch_size = number;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.batch_sizes = &batch_size;
+    options.batch_size_count = 1;
+    return options;
+}
 
 static sab_status plan_of(const sab_sizes* sizes, const sab_plan_options* options) {
     sab_plan* plan = NULL;
@@ -61,12 +83,7 @@ static sab_status plan_with(const double* limits, size_t count, const int32_t* n
 
 static sab_plan* a_plan(void) {
     sab_sizes* sizes = sizes_of(three, 3);
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = 3;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budgets = &budget;
-    options.budget_count = 1;
+    const sab_plan_options options = with_budget(3);
     sab_plan* plan = NULL;
     sab_plan_new(sizes, &options, &plan);
     sab_sizes_free(sizes);
@@ -94,12 +111,7 @@ static sab_status plan_oversize(void) {
 }
 
 static sab_status plan_padding(void) {
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = 9;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budgets = &budget;
-    options.budget_count = 1;
+    sab_plan_options options = with_budget(9);
     options.padding_target = 1.5;
     return plan_of_three(&options);
 }
@@ -108,10 +120,7 @@ static sab_status plan_nan_size(void) {
     const double numbers[] = {1, NAN};
     sab_sizes* sizes = NULL;
     sab_sizes_new(numbers, 2, SAB_FLOAT64, NULL, &sizes);
-    const uint64_t batch_size = 2;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.batch_sizes = &batch_size;
-    options.batch_size_count = 1;
+    sab_plan_options options = with_batch_size(2);
     const sab_status status = plan_of(sizes, &options);
     sab_sizes_free(sizes);
     return status;
@@ -119,33 +128,22 @@ static sab_status plan_nan_size(void) {
 
 static sab_status plan_none_left(void) {
     const double boundaries[] = {10, 20};
-    const uint64_t batch_size = 2;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    sab_plan_options options = with_batch_size(2);
     options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 2;
-    options.batch_sizes = &batch_size;
-    options.batch_size_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
     return plan_of_three(&options);
 }
 
 static sab_status plan_tail(void) {
-    const uint64_t batch_size = 4;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.batch_sizes = &batch_size;
-    options.batch_size_count = 1;
+    sab_plan_options options = with_batch_size(4);
     options.tail = SAB_TAIL_DROP;
     return plan_of_three(&options);
 }
 
 static sab_status plan_min_batch_size(void) {
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = 9;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budgets = &budget;
-    options.budget_count = 1;
+    sab_plan_options options = with_budget(9);
     options.min_batch_size = 5;
     options.max_batch_size = 3;
     return plan_of_three(&options);
@@ -153,21 +151,13 @@ static sab_status plan_min_batch_size(void) {
 
 static sab_status plan_array_without_count(void) {
     const uint64_t batch_size = 4;
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = 9;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budgets = &budget;
-    options.budget_count = 1;
+    sab_plan_options options = with_budget(9);
     options.batch_sizes = &batch_size;
     return plan_of_three(&options);
 }
 
 static sab_status plan_histogram_threads(void) {
-    const uint64_t batch_size = 2;
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.batch_sizes = &batch_size;
-    options.batch_size_count = 1;
+    sab_plan_options options = with_batch_size(2);
     options.threads = 2;
     sab_sizes* sizes = sizes_of(three, 3);
     sab_histogram* histogram = NULL;
@@ -199,39 +189,33 @@ static sab_status plan_file_save(void) {
 
 /* ---- samplers ---- */
 
-static sab_status sampler_with(uint64_t rank, uint64_t world_size, uint64_t micro_batches) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.rank = rank;
-    options.world_size = world_size;
-    options.micro_batches = micro_batches;
+static sab_status sampler_with(const sab_sampler_options* options) {
     sab_plan* plan = a_plan();
     sab_sampler* sampler = NULL;
-    const sab_status status = sab_bucket_sampler_new(plan, &options, &sampler);
+    const sab_status status = sab_bucket_sampler_new(plan, options, &sampler);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     return status;
 }
 
 static sab_status sampler_rank(void) {
-    return sampler_with(3, 2, 1);
+    return sampler_with(
+        &(sab_sampler_options){sizeof(sab_sampler_options), .rank = 3, .world_size = 2});
 }
 
 static sab_status sampler_world_size(void) {
-    return sampler_with(0, (uint64_t)1 << 33, 1);
+    return sampler_with(
+        &(sab_sampler_options){sizeof(sab_sampler_options), .world_size = (uint64_t)1 << 33});
 }
 
 static sab_status sampler_micro_batches(void) {
-    return sampler_with(0, 1, (uint64_t)1 << 21);
+    return sampler_with(
+        &(sab_sampler_options){sizeof(sab_sampler_options), .micro_batches = (uint64_t)1 << 21});
 }
 
 static sab_status sampler_steps_per_epoch(void) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.steps_per_epoch = (uint64_t)1 << 33;
-    sab_plan* plan = a_plan();
-    sab_sampler* sampler = NULL;
-    const sab_status status = sab_bucket_sampler_new(plan, &options, &sampler);
-    sab_plan_free(plan);
-    return status;
+    return sampler_with(
+        &(sab_sampler_options){sizeof(sab_sampler_options), .steps_per_epoch = (uint64_t)1 << 33});
 }
 
 static sab_status sampler_costliest(void) {
@@ -407,11 +391,8 @@ static sab_status balance_nothing(void) {
 }
 
 static sab_status balance_budget(void) {
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = -1;
     sab_balanced_options options = SAB_BALANCED_OPTIONS_INIT;
-    options.budgets = &budget;
+    options.budgets = budget_of(-1);
     options.budget_count = 1;
     return balanced(&options);
 }
@@ -503,11 +484,8 @@ static sab_status memory_device(void) {
 
 static sab_status stream_none_left(void) {
     sab_record records[2] = {{SAB_RECORD_BYTES, 3, "abc", 3}, {SAB_RECORD_BYTES, 2, "ab", 2}};
-    sab_budget budget;
-    memset(&budget, 0, sizeof budget);
-    budget.limit = 1;
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.budgets = &budget;
+    options.budgets = budget_of(1);
     options.budget_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
     sab_stream* stream = NULL;

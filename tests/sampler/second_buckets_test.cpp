@@ -358,8 +358,9 @@ TEST(SecondBuckets, SamplesArePlacedWhereBatchesHaveThem) {
             options.seed = 7;
             options.epoch = epoch;
             if (of.tail == SAB_TAIL_DROP) continue;  // some have no place
-            ASSERT_DONE(sab_plan_locate(of.plan.get(), &options, nullptr, of.lengths.data(),
-                                        numbers.data(), nullptr, count, &places));
+            ASSERT_DONE(sab_histogram_plan_locate(of.plan.get(), &options, nullptr,
+                                                  of.lengths.data(), numbers.data(), nullptr, count,
+                                                  &places));
             for (std::size_t i = 0; i < count; ++i)
                 ASSERT_EQ(
                     batches[static_cast<std::size_t>(where[i])][static_cast<std::size_t>(slots[i])],

@@ -52,7 +52,7 @@ int32_t sum(void* /*ctx*/, const sab_record* /*state*/, const sab_record* record
 
 int32_t shuffled(void* /*ctx*/, sab_random* random, const sab_record* /*record*/,
                  sab_record* made) {
-    made->size = sab_random_real(random);
+    made->size = sab_random_draw_real(random);
     return 0;
 }
 
@@ -228,7 +228,8 @@ TEST(ForgedStreamState, IsRefusedOrTheStreamGoesOn) {
         for (int i = 0; i < 4; ++i) EXPECT_EQ(sab_stream_next(stream, &record), SAB_OK);
         const Saved saved = state_of(stream);
         int calls = 0, accepted = 0;
-        EXPECT_EQ(sab_stream_set_progress(stream, cancel_late, &calls), SAB_OK);
+        const sab_progress_options options{sizeof options, cancel_late, &calls};
+        EXPECT_EQ(sab_stream_set_progress(stream, &options), SAB_OK);
         const auto attempt = [&](Saved& forged) {
             if (testing::Test::HasFailure()) return;
             repair(forged);

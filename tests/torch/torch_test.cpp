@@ -441,7 +441,7 @@ TEST_F(Torch, Store_MakesOneSamplerOfShardsAndChecksIt) {
         sab_sampler* sampler = nullptr;
         OK(sab_sharded_sampler_new(sizes, &plan, &options, &sab_torch_store_all_gather, store,
                                    &sampler));
-        OK(sab_sampler_check_ranks(sampler, rank, 3, &sab_torch_store_all_gather, store));
+        OK(sab_ranks_check(sampler, rank, 3, &sab_torch_store_all_gather, store));
         uint64_t seen = 0;
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) seen += batch.count;
@@ -488,7 +488,7 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
         }
         sab_sampler* sampler = nullptr;
         OK(sab_bucket_sampler_new(plan, nullptr, &sampler));
-        EXPECT_EQ(sab_sampler_check_ranks(sampler, rank, 2, &sab_torch_store_all_gather, store),
+        EXPECT_EQ(sab_ranks_check(sampler, rank, 2, &sab_torch_store_all_gather, store),
                   SAB_E_CALLBACK);
         EXPECT_EQ(sab_last_error_code(), SAB_E_TIMEOUT);
         EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 2 did not come"), nullptr)

@@ -162,7 +162,7 @@ without one.
 """
 function ranks()
     rank, world_size = Ref{UInt64}(0), Ref{UInt64}(0)
-    check(Raw.sab_ranks_from_environment(rank, world_size))
+    check(Raw.sab_ranks_get_from_environment(rank, world_size))
     return Int(rank[]), Int(world_size[])
 end
 
@@ -177,7 +177,7 @@ function ranks_from_mesh(shape, is_data, rank::Integer)
     shape, is_data = dense(UInt64, shape), Int32[each for each in is_data]
     length(shape) == length(is_data) || throw(ArgumentError("is_data: must be as many as shape, $(length(shape)), not $(length(is_data))"))
     data, world = Ref{UInt64}(0), Ref{UInt64}(0)
-    check(Raw.sab_ranks_from_mesh(shape, is_data, length(shape), converted(UInt64, :rank, rank), data, world))
+    check(Raw.sab_ranks_get_from_mesh(shape, is_data, length(shape), converted(UInt64, :rank, rank), data, world))
     return Int(data[]), Int(world[])
 end
 
@@ -203,7 +203,7 @@ ranks differ, all throw an [`SABError`](@ref) that names these ranks, the differ
 """
 function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Integer)
     calls = Calls((gather, world_size))
-    check(calling(() -> Raw.sab_sampler_check_ranks(sampler, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), all_gather_pointer(), calls)), calls)
+    check(calling(() -> Raw.sab_ranks_check(sampler, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), all_gather_pointer(), calls)), calls)
     return nothing
 end
 

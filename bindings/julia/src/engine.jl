@@ -193,7 +193,7 @@ function locate(plan::Plan, sizes, numbers; sources = nothing, given...)
     sources === nothing || length(sources) == length(numbers) ||
         throw(ArgumentError("sources: must have one for each number, $(length(numbers)), not $(length(sources))"))
     each = sources === nothing ? C_NULL : UInt32[converted(UInt32, :sources, source) for source in sources]
-    return located((plan, order, arrays...) -> Raw.sab_plan_locate(plan, order, each, arrays...), plan, info(plan).columns, columns(plan), sizes, numbers; given...)
+    return located((plan, order, arrays...) -> Raw.sab_histogram_plan_locate(plan, order, each, arrays...), plan, info(plan).columns, columns(plan), sizes, numbers; given...)
 end
 locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, 1, ONE_COLUMN, sizes, numbers; given...)
 function located(call, handle, columns, names, sizes, numbers; which = nothing, given...)

@@ -399,7 +399,7 @@ function step_in_chunks(chunk, count::Integer, probe::Probe; prepare = nothing, 
     weights === nothing || length(weights) == count || throw(ArgumentError("weights: must be $count, not $(length(weights))"))
     given, calls, kept = step_options(chunk, probe; prepare = prepare, weights = weights, chunk_size = chunk_size)
     fitted = Ref{UInt64}(0)
-    GC.@preserve kept calls probing(() -> Raw.sab_step_in_chunks(probe, converted(UInt64, :count, count), given, fitted), probe, calls)
+    GC.@preserve kept calls probing(() -> Raw.sab_step_run_in_chunks(probe, converted(UInt64, :count, count), given, fitted), probe, calls)
     return Int(fitted[])
 end
 

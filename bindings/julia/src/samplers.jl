@@ -293,7 +293,7 @@ end
 
 Functions that a sampler supports beside those that all samplers have: `batch_count`,
 `random_access` (any batch, `seek`, states), `budget` and `schedule`
-(`SAB.Raw.sab_sampler_get_schedule`), each `true` or `false`.
+(`SAB.Raw.sab_arrow_schedule_new`), each `true` or `false`.
 """
 function capabilities(sampler::Sampler)
     bits = Ref{UInt64}(0)

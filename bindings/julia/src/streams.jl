@@ -148,7 +148,7 @@ returning `false`.
 """
 function set_progress!(stream::Stream, progress)
     calls = Calls(; progress = progress)
-    check(Raw.sab_stream_set_progress(stream, progress_pointer(), calls))
+    check(Raw.sab_stream_set_progress(stream, progress_options(calls)))
     push!(stream.progress, calls)
     return stream
 end
@@ -391,16 +391,16 @@ mutable struct StreamRandom
     pointer::Ptr{Raw.sab_random}
 end
 alive(random::StreamRandom) = random.pointer == C_NULL ? throw(ArgumentError("random: lives only while its function runs")) : random.pointer
-Base.rand(random::StreamRandom) = Raw.sab_random_real(alive(random))
+Base.rand(random::StreamRandom) = Raw.sab_random_draw_real(alive(random))
 function Base.rand(random::StreamRandom, range::AbstractUnitRange)
     isempty(range) && throw(ArgumentError("range = $range: must not be empty"))
     bits, place = ndigits(length(range); base = 2), length(range)
     while place >= length(range)
-        place = Int(Raw.sab_random_bits(alive(random), bits))
+        place = Int(Raw.sab_random_draw_bits(alive(random), bits))
     end
     return range[1+place]
 end
-Base.rand(random::StreamRandom, ::Type{UInt64}) = Raw.sab_random_bits(alive(random), 64)
+Base.rand(random::StreamRandom, ::Type{UInt64}) = Raw.sab_random_draw_bits(alive(random), 64)
 
 random_map_callback(ctx, random, record, made) = guard(ctx) do calls
     stage, generator = calls.main, StreamRandom(random)

@@ -230,7 +230,7 @@ def located(
     columns: int = 1,
     calls: Calls | None = None,
 ) -> Places:
-    """The places that a function of C such as ``sab_plan_locate`` tells."""
+    """The places that a function of C such as ``sab_histogram_plan_locate`` tells."""
     if columns > 1:
         if np.ndim(sizes) != 2 or np.shape(sizes)[1] != columns:
             raise ValueError(

@@ -270,7 +270,7 @@ def step_in_chunks(
     options, kept = step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
     with probe_of(device) as probe:
-        probe._check(lib.sab_step_in_chunks(probe._handle, count, options, fitted), calls)
+        probe._check(lib.sab_step_run_in_chunks(probe._handle, count, options, fitted), calls)
     del kept
     if fitted[0] < min(chunk_size or count, count):
         log.warning(

@@ -190,10 +190,10 @@ class Mixture(Sizes):
             changed += repeats
         if epochs and (given["proportions"] is not None or given["temperature"] is not None):
             raise ValueError("schedule: goes with repeat only, since it has repeats")
-        self._set(options, calls, "schedule_epochs", "schedule_count", "uint64_t[]", epochs)
-        repeats_of_epochs = ffi.new("double[]", changed)
-        calls.kept.append(repeats_of_epochs)
-        options.schedule_repeats = repeats_of_epochs
+        if epochs:
+            self._set(options, calls, "schedule_epochs", "schedule_count", "uint64_t[]", epochs)
+            options.schedule_repeats = repeats_of_epochs = ffi.new("double[]", changed)
+            calls.kept.append(repeats_of_epochs)
         return options
 
     @staticmethod

@@ -273,7 +273,11 @@ class Plan(Saved, kind="sab_plan"):
 
         def locate(plan: CData, options: CData, *arrays: Any) -> int:
             count = arrays[3]
-            return int(lib.sab_plan_locate(plan, options, sources_pointer(sources, count), *arrays))
+            return int(
+                lib.sab_histogram_plan_locate(
+                    plan, options, sources_pointer(sources, count), *arrays
+                )
+            )
 
         return located(
             locate, self._handle, options, sizes, numbers, which, len(self._columns), calls

@@ -110,7 +110,7 @@ def ranks(group: Any = None) -> tuple[int, int]:
     if of_ray is not None:
         return of_ray
     rank, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-    check(lib.sab_ranks_from_environment(rank, world_size))
+    check(lib.sab_ranks_get_from_environment(rank, world_size))
     return int(rank[0]), int(world_size[0])
 
 
@@ -162,7 +162,7 @@ def ranks_from_mesh(
     lengths = [whole(f"mesh[{name!r}]", length, 1) for name, length in shape.items()]
     own, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
     check(
-        lib.sab_ranks_from_mesh(
+        lib.sab_ranks_get_from_mesh(
             lengths, [int(name in wanted) for name in shape], len(lengths), number, own, world_size
         )
     )
@@ -347,9 +347,7 @@ def check_ranks(
 
     handle = _together(reach, begin)
     calls = Calls(gather=reach)
-    check(
-        lib.sab_sampler_check_ranks(handle, own, size, lib.sab_py_all_gather, calls.handle), calls
-    )
+    check(lib.sab_ranks_check(handle, own, size, lib.sab_py_all_gather, calls.handle), calls)
 
 
 class BalancedReport(NamedTuple):

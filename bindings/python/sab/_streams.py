@@ -70,14 +70,14 @@ class _Random(Random):
         return self
 
     def random(self) -> float:
-        return float(lib.sab_random_real(self._stream))
+        return float(lib.sab_random_draw_real(self._stream))
 
     def getrandbits(self, k: int) -> int:
         if k < 0:
             raise ValueError("number of bits must be non-negative")
         number, done = 0, 0
         while done < k:
-            number |= lib.sab_random_bits(self._stream, min(k - done, 32)) << done
+            number |= lib.sab_random_draw_bits(self._stream, min(k - done, 32)) << done
             done += 32
         return number
 
@@ -569,8 +569,7 @@ class Stream:
             pipeline = _Pipeline()
             pipeline.handle = _built(pipeline, self._recipe)
             self._pipeline = pipeline
-            self._calls = Calls(progress=self._progress, what="stream")
-            check(lib.sab_stream_set_progress(pipeline.handle, _PROGRESS, self._calls.handle))
+            self._follow(pipeline, self._progress)
             if self._state is not None:
                 state, self._state = self._state, None
                 self._restore(state)
@@ -583,14 +582,19 @@ class Stream:
                 self._calls,
             )
 
+    def _follow(self, pipeline: _Pipeline, progress: bool | Progress | None) -> None:
+        self._calls = Calls(progress=progress, what="stream")
+        options = self._calls.options()
+        options.progress = _PROGRESS
+        check(lib.sab_stream_set_progress(pipeline.handle, options))
+
     def set_progress(self, progress: bool | Progress | None) -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by
         returning False or raising. Ctrl-C stops a stream without it.
         """
         if self._pipeline is not None:
             with self._pipeline as pipeline:
-                self._calls = Calls(progress=progress, what="stream")
-                check(lib.sab_stream_set_progress(pipeline.handle, _PROGRESS, self._calls.handle))
+                self._follow(pipeline, progress)
         self._progress = progress
 
     def __len__(self) -> int:

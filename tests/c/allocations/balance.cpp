@@ -267,15 +267,15 @@ SCENARIO(ranks, Threads::none) {
     setenv("RANK", "2", 1);
     setenv("WORLD_SIZE", "4", 1);
     uint64_t rank = 0, world_size = 0;
-    CALL_INTO(rank, sab_ranks_from_environment(&rank, &world_size));
+    CALL_INTO(rank, sab_ranks_get_from_environment(&rank, &world_size));
     run.note(rank);
     setenv("RANK", "two", 1);
-    CALL_FAILS(SAB_E_ARGUMENT, sab_ranks_from_environment(&rank, &world_size));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_ranks_get_from_environment(&rank, &world_size));
     unsetenv("RANK");
     unsetenv("WORLD_SIZE");
     const uint64_t shape[] = {2, 3, 2};
     const int32_t is_data[] = {1, 0, 1};
-    CALL_INTO(rank, sab_ranks_from_mesh(shape, is_data, 3, 7, &rank, &world_size));
+    CALL_INTO(rank, sab_ranks_get_from_mesh(shape, is_data, 3, 7, &rank, &world_size));
     run.note(rank);
 }
 
@@ -286,8 +286,7 @@ SCENARIO(check_ranks, Threads::none) {
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
     Ranks ranks;
     ranks.world_size = 3;
-    meet(run, ranks,
-         [&] { return CALL_ONCE(sab_sampler_check_ranks(sampler, 1, 3, gather, &ranks)); });
+    meet(run, ranks, [&] { return CALL_ONCE(sab_ranks_check(sampler, 1, 3, gather, &ranks)); });
     walk(run, sampler, 2);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));

@@ -28,10 +28,10 @@ void note_places(Run &run, const sab_plan *plan, const std::vector<uint64_t> &nu
     sab_places places = SAB_PLACES_INIT;
     places.batches = batches.data();
     places.slots = slots.data();
-    run.call("sab_plan_locate", Run::Kind::must, SAB_OK,
+    run.call("sab_histogram_plan_locate", Run::Kind::must, SAB_OK,
              [&] {
-                 return sab_plan_locate(plan, &options, nullptr, sizes.data(), numbers.data(),
-                                        nullptr, sizes.size(), &places);
+                 return sab_histogram_plan_locate(plan, &options, nullptr, sizes.data(),
+                                                  numbers.data(), nullptr, sizes.size(), &places);
              },
              {Run::out(batches), Run::out(slots)});
     run.note(batches.data(), batches.size() * sizeof batches[0]);
@@ -106,7 +106,8 @@ SCENARIO(plan_of_pairs, Threads::none) {
     std::vector<int64_t> batches(1);
     sab_places places = SAB_PLACES_INIT;
     places.batches = batches.data();
-    CALL_INTO(batches, sab_plan_locate(copy, nullptr, nullptr, size, &number, nullptr, 1, &places));
+    CALL_INTO(batches, sab_histogram_plan_locate(copy, nullptr, nullptr, size, &number, nullptr, 1,
+                                                 &places));
     run.note(batches.data(), sizeof batches[0]);
     CALL_PLAIN(sab_plan_free(copy));
     CALL_PLAIN(sab_plan_free(plan));
@@ -141,8 +142,8 @@ SCENARIO(plan_of_an_epoch, Threads::none) {
     std::vector<int64_t> batches(1);
     sab_places places = SAB_PLACES_INIT;
     places.batches = batches.data();
-    CALL_INTO(batches,
-              sab_plan_locate(copy, &order, &source, &length, &number, nullptr, 1, &places));
+    CALL_INTO(batches, sab_histogram_plan_locate(copy, &order, &source, &length, &number, nullptr,
+                                                 1, &places));
     run.note(batches.data(), sizeof batches[0]);
     CALL_PLAIN(sab_plan_free(copy));
     CALL_PLAIN(sab_plan_free(plan));

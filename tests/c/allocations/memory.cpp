@@ -341,7 +341,7 @@ SCENARIO(step_in_chunks, Threads::none) {
     options.ctx = &device;
     options.sample_weights = lengths().data();
     uint64_t size = 0;
-    CALL_INTO(size, sab_step_in_chunks(probe, 60, &options, &size));
+    CALL_INTO(size, sab_step_run_in_chunks(probe, 60, &options, &size));
     run.note(size);
     CALL_PLAIN(sab_probe_free(probe));
 }

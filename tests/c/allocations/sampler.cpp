@@ -31,7 +31,7 @@ sab_status status_of(int code) {
 /// The rows of the epoch, through a stream that outlives its arrays.
 void note_schedule(Run &run, const sab_sampler *sampler) {
     ArrowArrayStream stream{};
-    CALL_INTO(stream, sab_sampler_get_schedule(sampler, &stream));
+    CALL_INTO(stream, sab_arrow_schedule_new(sampler, &stream));
     ArrowSchema schema{};
     CALL_INTO(schema, status_of(stream.get_schema(&stream, &schema)));
     run.note(static_cast<uint64_t>(schema.n_children));

@@ -69,8 +69,8 @@ int32_t map_to_object(void *, const sab_record *record, sab_record *made) {
 }
 int32_t map_randomly(void *ctx, sab_random *random, const sab_record *record, sab_record *made) {
     Run &run = *static_cast<Run *>(ctx);
-    made->size = static_cast<double>(record->length) + CALL_PLAIN(sab_random_real(random)) +
-                 static_cast<double>(CALL_PLAIN(sab_random_bits(random, 3)));
+    made->size = static_cast<double>(record->length) + CALL_PLAIN(sab_random_draw_real(random)) +
+                 static_cast<double>(CALL_PLAIN(sab_random_draw_bits(random, 3)));
     return 0;
 }
 int32_t step(void *, const sab_record *state, const sab_record *, sab_record *next,
@@ -211,7 +211,7 @@ sab_stream *files(Run &run, uint64_t readers = 0) {
 
 SCENARIO(list_stream, Threads::none) {
     sab_stream *const stream = list_of(run);
-    CALL(sab_stream_set_progress(stream, go_on, nullptr));
+    CALL(sab_stream_set_progress(stream, a_progress(go_on, nullptr)));
     uint64_t skipped = 0;
     CALL(sab_stream_get_skipped_count(stream, &skipped));
     use(run, stream);

@@ -111,7 +111,7 @@ impl<'a> SamplerHandle<'a> {
         let mut stream = FFI_ArrowArrayStream::empty();
         let pointer = std::ptr::from_mut(&mut stream).cast::<sys::ArrowArrayStream>();
         // SAFETY: a live handle, and room for a stream, which the caller owns then.
-        check(unsafe { sys::sab_sampler_get_schedule(self.pointer(), pointer) })?;
+        check(unsafe { sys::sab_arrow_schedule_new(self.pointer(), pointer) })?;
         let reader = ArrowArrayStreamReader::try_new(stream)
             .map_err(|error| Error::internal(format!("schedule: {error}")))?;
         let schema = reader.schema();

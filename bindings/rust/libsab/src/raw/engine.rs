@@ -203,7 +203,7 @@ impl PlanHandle {
             // SAFETY: a live handle; arrays of `count` numbers, of sizes as many for each column,
             // and room for as many.
             unsafe {
-                sys::sab_plan_locate(
+                sys::sab_histogram_plan_locate(
                     self.pointer(),
                     &raw,
                     sources,

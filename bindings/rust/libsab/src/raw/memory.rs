@@ -610,7 +610,7 @@ pub(crate) fn step_in_chunks(
     let (status, failure) = run_step(count, options, chunk, |raw| {
         // SAFETY: a live handle; `count` weights, as was checked; a context that fits its
         // trampolines and outlives the call.
-        unsafe { sys::sab_step_in_chunks(probe.pointer(), count, raw, &mut chunk_size) }
+        unsafe { sys::sab_step_run_in_chunks(probe.pointer(), count, raw, &mut chunk_size) }
     })?;
     probe.check(status, [failure])?;
     Ok(chunk_size)

@@ -40,7 +40,7 @@ unsafe extern "C" fn gather_trampoline(
 pub(crate) fn ranks_from_environment() -> Result<(u64, u64), Error> {
     let (mut rank, mut world_size) = (0, 0);
     // SAFETY: room for two numbers.
-    check(unsafe { sys::sab_ranks_from_environment(&mut rank, &mut world_size) })?;
+    check(unsafe { sys::sab_ranks_get_from_environment(&mut rank, &mut world_size) })?;
     Ok((rank, world_size))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn ranks_from_mesh(
     let (mut own, mut world_size) = (0, 0);
     // SAFETY: as many lengths as axes, and room for two numbers.
     check(unsafe {
-        sys::sab_ranks_from_mesh(
+        sys::sab_ranks_get_from_mesh(
             shape.as_ptr(),
             is_data.as_ptr(),
             shape.len(),
@@ -201,7 +201,7 @@ impl SamplerHandle<'_> {
         // SAFETY: a live handle, const for the call; the closure outlives the call, the only time
         // it is used.
         let status = unsafe {
-            sys::sab_sampler_check_ranks(
+            sys::sab_ranks_check(
                 self.pointer(),
                 rank,
                 world_size,

@@ -128,12 +128,12 @@ pub(crate) struct RandomHandle<'a> {
 impl RandomHandle<'_> {
     pub(crate) fn real(&mut self) -> f64 {
         // SAFETY: alive as long as the callback, which this is lent to.
-        unsafe { sys::sab_random_real(self.pointer.as_ptr()) }
+        unsafe { sys::sab_random_draw_real(self.pointer.as_ptr()) }
     }
 
     pub(crate) fn bits(&mut self, bits: u32) -> u64 {
         // SAFETY: as above.
-        unsafe { sys::sab_random_bits(self.pointer.as_ptr(), bits) }
+        unsafe { sys::sab_random_draw_bits(self.pointer.as_ptr(), bits) }
     }
 }
 
@@ -918,16 +918,16 @@ impl StreamHandle {
     }
 
     pub(crate) fn set_progress(&mut self, progress: Option<Box<StreamProgressFn>>) {
-        let (kept, callback, context) = match progress {
-            Some(progress) => {
-                let (kept, context) = KeptBox::of(Guarded::new(progress));
-                (Some(kept), Some(stream_progress_trampoline as _), context)
-            }
-            None => (None, None, null_mut()),
-        };
+        let mut raw = empty::<sys::sab_progress_options>();
+        let kept = progress.map(|progress| {
+            let (kept, context) = KeptBox::of(Guarded::new(progress));
+            raw.progress = Some(stream_progress_trampoline as _);
+            raw.progress_ctx = context;
+            kept
+        });
         // SAFETY: a live handle; the context fits its trampoline and lives until another takes its
         // place or the stream is freed.
-        certain(check(unsafe { sys::sab_stream_set_progress(self.pointer(), callback, context) }));
+        certain(check(unsafe { sys::sab_stream_set_progress(self.pointer(), &raw) }));
         self.parts.progress = Vec::from_iter(kept);
     }
 

@@ -46,6 +46,7 @@ declare -A debian=(
 
 prefix=$PWD/build/prefix libdir=$PWD/build/prefix/lib
 export CARGO_TARGET_DIR=$PWD/build/cargo SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
+unset PYTHONDONTWRITEBYTECODE # else each process that imports a framework compiles its sources for some seconds
 
 # ---- What steps need ----
 

@@ -16,7 +16,7 @@ cd "$(dirname "$0")"
 # ---- The steps of each mode. Those with & run, one after the other, beside those behind them. ----
 
 default=('&fetch_julia' generated '&python julia' core installed symbols interface packages rust ffi)
-checks=('&fetch_frameworks' '&fetch_julia' '&lint' sanitizers '&frameworks' documentation)
+checks=('&torch_of_pypi' '&fetch_julia' '&lint' sanitizers '&frameworks' documentation)
 long=(statistics allocations reads coverage threads fuzzers rust_memory rust_declarations burn planner gcc10 readers
   languages '&gpu_dry_run' referee)
 
@@ -26,7 +26,7 @@ declare -A needs=(
   [python]=wheel [rust]=library [ffi]=wheel [julia]='library fetch_julia'
   [frameworks]=torch_of_pypi [documentation]='torch_of_pypi fetch_julia'
   [statistics]=library [allocations]=library [reads]=torch_of_pypi [rust_memory]=library [burn]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
-  [referee]=wheel [wheel]=library [torch_of_pypi]='wheel fetch_frameworks')
+  [referee]=wheel [wheel]=library [torch_of_pypi]=wheel)
 
 # Debian's packages for each.
 rust_itself=$(command -v cargo > /dev/null || echo cargo-web rustc-web)
@@ -37,7 +37,7 @@ declare -A debian=(
   [library]="$tested pkg-config python3-torch libtorch-dev" [wheel]='python3-venv python3-dev'
   [symbols]=binutils [interface]=abigail-tools [packages]="git $rust_itself"
   [python]='redis-server python3-numpy python3-torch wordnet-base' [rust]="$rust_itself redis-server"
-  [ffi]="luajit ruby php-cli $go_itself" [languages]='mono-mcs r-base-core make' [sanitizers]=$tested [fetch_frameworks]=python3-venv [frameworks]=redis-server
+  [ffi]="luajit ruby php-cli $go_itself" [languages]='mono-mcs r-base-core make' [sanitizers]=$tested [frameworks]=redis-server
   [documentation]="$rust_itself doxygen luajit redis-server wordnet-base"
   [coverage]="$tested python3-venv" [threads]=$tested [fuzzers]="$compiled clang libclang-rt-14-dev"
   [rust_memory]="$rust_itself valgrind libc6-dbg" [burn]=$rust_itself
@@ -46,6 +46,7 @@ declare -A debian=(
 
 prefix=$PWD/build/prefix libdir=$PWD/build/prefix/lib
 export CARGO_TARGET_DIR=$PWD/build/cargo SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
+unset PYTHONDONTWRITEBYTECODE # else each process that imports a framework compiles its sources for some seconds
 
 # ---- What steps need ----
 
@@ -68,7 +69,7 @@ wheel() { # in build/wheels, and installed in build/venv with what tests need
 
 fetch_julia() { cmake/install-julia.sh build/julia; }
 
-fetch_frameworks() { # of PyPI, in build/frameworks, and what the site needs
+fetch_frameworks() { # of PyPI, and what the site needs
   cat tests/frameworks/requirements.txt docs/requirements.txt > build/wanted.txt
   ! cmp -s build/wanted.txt build/frameworks/installed.txt || return 0
   rm -rf build/frameworks
@@ -78,7 +79,8 @@ fetch_frameworks() { # of PyPI, in build/frameworks, and what the site needs
   mv build/wanted.txt build/frameworks/installed.txt
 }
 
-torch_of_pypi() { # the wheel in build/frameworks, and the LibTorch component for the torch there
+torch_of_pypi() { # the frameworks and the wheel in build/frameworks, and the LibTorch component for the torch there
+  fetch_frameworks
   build/frameworks/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
   local packages
   packages=$(echo "$PWD"/build/frameworks/lib/python3*/site-packages)

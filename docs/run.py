@@ -252,7 +252,6 @@ def run(program):
         os.environ,
         REPOSITORY=str(REPOSITORY),
         OMP_NUM_THREADS="1",
-        PYTHONDONTWRITEBYTECODE="1",
         COLUMNS="100",
     )
     if program.language.suffix in (".py", ".sh") and "SAB_PYTHON_TORCH_LIBRARY" in os.environ:

@@ -29,10 +29,3 @@ class Model(nn.Module):
 
 
 # [end]
-
-
-if __name__ == "__main__":
-    words, labels = collate(dataset[:4])
-    assert (
-        words.shape == (4, sizes[:4].max()) and Model()(words).shape == (4, 2) and len(labels) == 4
-    )

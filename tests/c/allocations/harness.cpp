@@ -371,11 +371,14 @@ public:
                       base.ranges[call].second);
         }
         expected_ = base.notes;
-        if (scenario_.threads == Threads::some) fail_each({Fails::in_threads, 0, -1}, 1000000);
+        if (scenario_.threads == Threads::some) fail_each({Fails::in_threads, 0, -1}, unknown);
         return troubles_;
     }
 
 private:
+    static constexpr long most_points = 100;  // of a scenario, where not every allocation fails
+    static constexpr long unknown = 1000000;  // number of allocations
+
     struct Result {
         std::vector<uint64_t> notes;
         std::vector<std::pair<long, long>> ranges;
@@ -392,8 +395,12 @@ private:
         // Threads take turns as they like: it is over when no allocation has failed some times in a
         // row.
         const int patience = scenario_.threads == Threads::some ? 3 : 1;
+        // Long scenarios make the same calls many times.
+        const long step = every_ == 1 || end == unknown
+                              ? every_
+                              : std::max(every_, (end - play_.at) / most_points);
         int misses = 0;
-        for (; play_.at < end && misses < patience && troubles_ < 8; play_.at += every_) {
+        for (; play_.at < end && misses < patience && troubles_ < 8; play_.at += step) {
             const Result got = play(play_);
             misses = got.has_failed ? 0 : misses + 1;
             shared->points += got.has_failed;

@@ -114,7 +114,7 @@ static uint64_t check_epoch(const struct division *given, uint64_t epoch, int *s
 
 static void every_sample_comes_once_in_equal_steps_within_the_budget(void) {
     random_state = 3;
-    for (int round = 0; round < 160; ++round) {
+    for (int round = 0; round < ROUNDS_OF(160); ++round) {
         const size_t count = 1 + below(round % 4 == 0 ? 12 : round % 4 == 1 ? 200 : 1500);
         const int32_t *sizes = random_sizes(count, round % 5 % 4);
         struct division given = of_sizes(sizes, count, 1 + below(4), 1 + below(4));
@@ -177,7 +177,7 @@ static void steps_are_random_samples(void) {
 
 static void every_epoch_has_the_same_number_of_batches(void) {
     random_state = 4;
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < ROUNDS_OF(60); ++round) {
         const size_t count = 1 + below(round % 3 == 0 ? 30 : 800);
         const int32_t *sizes = random_sizes(count, 1 + round % 3);
         struct division given = of_sizes(sizes, count, 1 + below(3), 1 + below(3));
@@ -248,7 +248,7 @@ static void a_state_goes_on_with_other_ranks_budgets_and_rows(void) {
  * interruption. */
 static void a_state_goes_on_as_without_it(void) {
     random_state = 9;
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < ROUNDS_OF(40); ++round) {
         const int32_t *sizes = random_sizes(700, 2 + round % 2);
         struct division given = of_sizes(sizes, 700, 2, 1 + below(3));
         given.balanced.padded = round % 4 > 0;

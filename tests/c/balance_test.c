@@ -75,7 +75,7 @@ static void Partition_OfSmallCases_IsTheOptimum(void) {
 static void Partition_OfRandomCosts_IsNearTheBound(void) {
     static double costs[MOST_ITEMS];
     random_state = 1;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         const uint64_t parts = 1 + below(round % 3 == 0 ? MOST_PARTS : 20);
         size_t count = 1 + below(round % 10 == 0 ? MOST_ITEMS : 400);
         const int32_t equal_counts = round % 2;
@@ -117,7 +117,7 @@ static void Capacity_IsKeptWhereItCanBe(void) {
     static double costs[MOST_ITEMS], weights[MOST_ITEMS];
     random_state = 5;
     int refused = 0;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         const uint64_t parts = 1 + below(40);
         const size_t count = parts * (4 + below(30));
         double sum = 0, most = 0, cost = 0;
@@ -177,7 +177,7 @@ static void TightCapacities_OfTenths_AreKept(void) {
     double costs[40], weights[40];
     random_state = 9;
     int held = 0;
-    for (int round = 0; round < 2000; ++round) {
+    for (int round = 0; round < ROUNDS_OF(2000); ++round) {
         const uint64_t parts = 1 + below(5);
         const size_t count = parts * (1 + below(8));
         double sums[5] = {0}, most = 0;
@@ -195,13 +195,13 @@ static void TightCapacities_OfTenths_AreKept(void) {
         largest_of(costs, count, parts, &options); /* sums in the order of the items */
         ++held;
     }
-    EXPECT(held > 1800);
+    EXPECT(held > ROUNDS_OF(1800));
 }
 
 /* As many parts as there may be, or half as many as items: hours, if each item or exchange looked
  * at them all. */
 static void ManyParts_TakeAboutTheTimeOfSorting(void) {
-    enum { items = 200000 };
+    enum { items = ROUNDS_OF(200000) };
     double *costs = malloc(items * sizeof *costs), *weights = malloc(items * sizeof *weights),
            *sums = malloc(items * sizeof *sums);
     uint32_t *found = malloc(items * sizeof *found);

@@ -8,6 +8,8 @@
 
 #include <sab.h>
 
+#include "../rounds.h"
+
 static int failures_of_test;
 static int passed_tests, failed_tests;
 

@@ -169,7 +169,7 @@ static void any_samples_are_padded_as_by_hand(void) {
     static any_samples all;
     static unsigned char padded[8192], memory[sizeof all.memory];
     random_state = 99;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < ROUNDS_OF(3000); ++round) {
         make_any_samples(&all);
         sab_ragged ragged = SAB_RAGGED_INIT;
         ragged.samples = all.count;
@@ -242,7 +242,7 @@ static void any_samples_are_padded_as_by_hand(void) {
 
 static void short_rows_are_those_of_any_stride(void) {
     random_state = 5;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         enum { SAMPLES = 20 };
         static const uint64_t sizes[] = {1, 2, 4, 8, 12};
         int64_t shapes[SAMPLES][2], strides[SAMPLES][2], shape[2] = {1 + below(9), 1 + below(4)};

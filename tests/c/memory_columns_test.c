@@ -232,7 +232,7 @@ static void Fit_OfPairs_RecoversTheirPolynomialAndKeepsTheNames(void) {
 /* Whatever was measured, from the shortest measured lengths on. */
 static void Fit_OfPairs_NeverFallsWithTheCountOrALength(void) {
     random_state = 41;
-    for (int trial = 0; trial < 200; ++trial) {
+    for (int trial = 0; trial < ROUNDS_OF(200); ++trial) {
         struct measured measured = measure(0);
         const double slope = normal(), own = normal(), crossed = normal(), noise = 0.2 * uniform();
         for (size_t i = 0; i < POINTS; ++i) {
@@ -257,13 +257,13 @@ static void Fit_OfPairs_NeverFallsWithTheCountOrALength(void) {
     }
 }
 
-/* Of 100 models of noisy measurements, the upper predictions cover as many unseen batches as
+/* Of models of noisy measurements, the upper predictions cover as many unseen batches as
  * promised. */
 static void Fit_OfNoisyPairs_KeepsTheCoverage(void) {
     random_state = 42;
     int covered = 0;
     double promised = 0;
-    for (int trial = 0; trial < 100; ++trial) {
+    for (int trial = 0; trial < ROUNDS_OF(100); ++trial) {
         const struct measured measured = measure(0.03), unseen = measure(0.03);
         sab_memory_model *const model = fit(&measured, names);
         sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
@@ -275,7 +275,7 @@ static void Fit_OfNoisyPairs_KeepsTheCoverage(void) {
         EXPECT(info.margin > 0 && info.margin < 1);
         sab_memory_model_free(model);
     }
-    EXPECT((double)covered >= promised - 0.02 * 100 * POINTS);
+    EXPECT((double)covered >= promised - 0.02 * ROUNDS_OF(100) * POINTS);
 }
 
 static void Fit_OfColumnsThatCannotBe_IsRefused(void) {

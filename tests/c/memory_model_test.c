@@ -272,18 +272,19 @@ static void Fit_OfAPolynomial_RecoversEveryTerm(void) {
     sab_memory_model_free(model);
 }
 
-/* Of 200 fits to noisy measurements, the upper predictions cover as many unseen batches as
+/* Of many fits to noisy measurements, the upper predictions cover as many unseen batches as
  * promised. */
 static void Fit_OfNoisyMeasurements_KeepsTheCoverage(void) {
     const double coverages[] = {0.95, 0.8}, noises[] = {0.02, 0.1};
     const size_t rows[] = {12, 60, 130};
+    enum { fits = ROUNDS_OF(200) };
     random_state = 23;
     static struct data data, unseen;
     for (size_t c = 0; c < COUNT(coverages); ++c)
         for (size_t k = 0; k < COUNT(noises); ++k)
             for (size_t r = 0; r < COUNT(rows); ++r) {
                 double covered = 0, promised = 0;
-                for (int fit = 0; fit < 200; ++fit) {
+                for (int fit = 0; fit < fits; ++fit) {
                     measure(&data, rows[r], noises[k]);
                     measure(&unseen, 100, noises[k]);
                     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
@@ -302,9 +303,9 @@ static void Fit_OfNoisyMeasurements_KeepsTheCoverage(void) {
                     EXPECT(info_of(model).largest_residual >= info_of(model).residual);
                     sab_memory_model_free(model);
                 }
-                EXPECT(covered / 20000 >= promised / 200 - 0.01 ||
-                       (fprintf(stderr, "covered %g of %g, %d rows, noise %g\n", covered / 20000,
-                                promised / 200, (int)rows[r], noises[k]),
+                EXPECT(covered / (100 * fits) >= promised / fits - 0.01 * sqrt(200.0 / fits) ||
+                       (fprintf(stderr, "covered %g of %g, %d rows, noise %g\n",
+                                covered / (100 * fits), promised / fits, (int)rows[r], noises[k]),
                         0));
             }
 }
@@ -313,7 +314,7 @@ static void Fit_SelectingTerms_DropsWhatDoesNotPay(void) {
     random_state = 24;
     static struct data data;
     double kept = 0;
-    for (int fit = 0; fit < 100; ++fit) {
+    for (int fit = 0; fit < ROUNDS_OF(100); ++fit) {
         measure(&data, 100, 0);
         for (size_t i = 0; i < data.count; ++i)
             data.peaks[i] = (1e9 + 1e6 * data.features[2 * i] * data.features[2 * i + 1]) *
@@ -324,7 +325,7 @@ static void Fit_SelectingTerms_DropsWhatDoesNotPay(void) {
         EXPECT(coefficient_of(model, per_token, 2) > 0);
         sab_memory_model_free(model);
     }
-    EXPECT(kept / 100 < 2.5); /* two are true */
+    EXPECT(kept / ROUNDS_OF(100) < 2.5); /* two are true */
     sab_memory_model_options all = SAB_MEMORY_MODEL_OPTIONS_INIT;
     all.kind = SAB_MODEL_POLYNOMIAL;
     all.keep_terms = 1;
@@ -340,7 +341,7 @@ static void Fit_SelectingTerms_DropsWhatDoesNotPay(void) {
 static void Fit_OfBatches_NeverFalls(void) {
     random_state = 25;
     static struct data data;
-    for (int fit = 0; fit < 300; ++fit) {
+    for (int fit = 0; fit < ROUNDS_OF(300); ++fit) {
         measure(&data, 30, 0);
         const double slope = normal(), square = normal(), own = normal(), noise = 0.2 * uniform();
         for (size_t i = 0; i < data.count; ++i) {

@@ -352,7 +352,7 @@ static int by_room(const void *a, const void *b) {
 static void Bins_AreThoseOfATextbook(void) {
     static int32_t numbers[2000];
     static struct plain_bin expected[2000], got[2000];
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
         sab_packed_options pack = into(1 + drawn() % 200);
         pack.method = round % 3 == 0 ? SAB_PACK_HISTOGRAM : SAB_PACK_BEST_FIT;
@@ -430,7 +430,7 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
 
 static void Epoch_HasEverySampleOnceOverAllRanks(void) {
     static int32_t numbers[1000];
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < ROUNDS_OF(60); ++round) {
         sab_packed_options pack = into(1 + drawn() % 300);
         pack.method = round % 3;
         pack.split = round % 2;
@@ -957,7 +957,7 @@ static void Rows_OfSamplesThatFitTogether_AreOne(void) {
     static int32_t numbers[2][TOGETHER];
     const int32_t small[] = {1, 2, 50};
     uint64_t seed = 3;
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < ROUNDS_OF(40); ++round) {
         double sums[2] = {0};
         const size_t count = 50 + (size_t)round * 23;
         for (size_t i = 0; i < count; ++i)

@@ -974,7 +974,7 @@ static size_t made_by(uint64_t threads, const sab_sizes *sizes, sab_plan_options
 
 /* Whole numbers are counted, fractions are sorted by their digits. */
 static void Threads_OfAnyNumber_MakeTheSamePlan(void) {
-    enum { MANY = 600000 };
+    enum { MANY = ROUNDS_OF(600000) };
     const uint64_t threads[] = {0, 2, 3, 8, SAB_MAX_PLAN_THREADS};
     double *numbers = malloc(MANY * sizeof *numbers);
     int64_t *ids = malloc(MANY * sizeof *ids);

@@ -54,10 +54,10 @@ static struct walk drawn(const struct constructor *kind) {
     return walk;
 }
 
-#define FOR_WALKS(walk)                          \
-    FOR_CONSTRUCTORS(kind)                       \
-    if (kind->properties & WITH_OPTIONS)         \
-        for (int turn_ = 0; turn_ < 24; ++turn_) \
+#define FOR_WALKS(walk)                                     \
+    FOR_CONSTRUCTORS(kind)                                  \
+    if (kind->properties & WITH_OPTIONS)                    \
+        for (int turn_ = 0; turn_ < ROUNDS_OF(24); ++turn_) \
             for (struct walk walk = drawn(kind), *once_ = &walk; once_ != NULL; once_ = NULL)
 
 static void expect_place(const sab_sampler *sampler, uint64_t epoch, uint64_t position) {

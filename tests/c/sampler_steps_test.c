@@ -190,7 +190,7 @@ static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
     random_state = 1;
     FOR_CONSTRUCTORS(kind) {
         if (!(kind->properties & WITH_OPTIONS)) continue;
-        for (int round = 0; round < 150; ++round) {
+        for (int round = 0; round < ROUNDS_OF(150); ++round) {
             struct trial trial = drawn(kind);
             if (kind->properties & ONE_RANK)
                 trial.last_step = SAB_LAST_STEP_SPLIT; /* not used there */
@@ -215,7 +215,7 @@ static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
 static void try_orders(uint64_t seed, int rounds, void (*check)(const struct trial *trial)) {
     random_state = seed;
     FOR_CONSTRUCTORS(kind)
-    for (int round = 0; keeps_order(kind) && round < rounds; ++round) {
+    for (int round = 0; keeps_order(kind) && round < ROUNDS_OF(rounds); ++round) {
         struct trial trial = drawn(kind);
         trial.last_step = SAB_LAST_STEP_SPLIT;
         check(&trial);
@@ -342,7 +342,7 @@ static uint64_t take_over(const struct trial *trial, struct job *job, struct job
 static void Restore_ByTheSameRanks_GivesTheSameBatches(void) {
     random_state = 5;
     FOR_CONSTRUCTORS(kind)
-    for (int round = 0; kind->properties & WITH_OPTIONS && round < 40; ++round) {
+    for (int round = 0; kind->properties & WITH_OPTIONS && round < ROUNDS_OF(40); ++round) {
         const struct trial trial = drawn(kind);
         struct job whole = drawn_job(&trial),
                    saved = job_of(&trial, whole.world_size, whole.micro_batches),
@@ -369,7 +369,7 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
     random_state = 4;
     FOR_CONSTRUCTORS(kind) {
         if (!keeps_order(kind) || kind->properties & (REPEATS | ONE_RANK)) continue;
-        for (int round = 0; round < 100; ++round) {
+        for (int round = 0; round < ROUNDS_OF(100); ++round) {
             struct trial trial = drawn(kind);
             set_last_step(&trial, round % 2 == 0 ? SAB_LAST_STEP_DROP : SAB_LAST_STEP_WRAP,
                           SAB_LAST_STEP_WRAP);
@@ -403,7 +403,7 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
 static void Weights_OfARest_HaveTheMeanOne(void) {
     random_state = 6;
     FOR_CONSTRUCTORS(kind)
-    for (int round = 0; kind->properties & WITH_OPTIONS && round < 100; ++round) {
+    for (int round = 0; kind->properties & WITH_OPTIONS && round < ROUNDS_OF(100); ++round) {
         struct trial trial = drawn(kind);
         if (kind->properties & ONE_RANK) trial.last_step = SAB_LAST_STEP_SPLIT;
         struct job before = drawn_job(&trial);

@@ -1,5 +1,6 @@
 /// Automatic buckets against equal runs and a slow exact search.
 #include "../c/one.h"
+#include "../rounds.h"
 #include "plan/boundaries.h"
 #include "plan/plan.h"
 
@@ -178,11 +179,7 @@ sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t
 TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
     std::mt19937_64 random(1);
     int missed = 0, met = 0;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    constexpr int rounds = 20;  // each takes ten times as long
-#else
-    constexpr int rounds = 80;
-#endif
+    constexpr int rounds = ROUNDS_OF(80);
     for (int round = 0; round < rounds; ++round) {
         const std::vector<uint32_t> numbers = any_sizes(random, 300 + random() % 8000);
         const Sizes sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../c/one.h"
+#include "../rounds.h"
 
 namespace min_batch_size {  // files are compiled together in unity builds
 namespace {
@@ -102,7 +103,7 @@ uint64_t least_left_out(const std::vector<uint32_t>& lengths, double limit,
 TEST(MinBatchSize, HoldsOnAllRanks) {
     std::mt19937_64 random(1);
     int walked = 0;
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < ROUNDS_OF(1500); ++round) {
         const std::size_t samples = 2 + random() % 300, columns = random() % 4 == 0 ? 2 : 1;
         std::vector<std::vector<uint32_t>> lengths(columns, std::vector<uint32_t>(samples));
         for (std::vector<uint32_t>& column : lengths)
@@ -160,7 +161,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         ASSERT_EQ(static_cast<uint64_t>(std::ranges::count(counts.seen, 0)), report.dropped);
         ++walked;
     }
-    EXPECT_GT(walked, 1000);
+    EXPECT_GT(walked, ROUNDS_OF(1000));
 }
 
 /// Sizes of one data set, or of a mixture.
@@ -239,7 +240,7 @@ private:
 TEST(MinBatchSize, LeavesOutAsFewSamplesAsCanBe) {
     std::mt19937_64 random(4);
     int few = 0, none = 0;
-    for (int round = 0; round < 4000; ++round) {
+    for (int round = 0; round < ROUNDS_OF(4000); ++round) {
         SCOPED_TRACE(round);
         std::vector<uint32_t> lengths(1 + random() % 12);
         for (uint32_t& length : lengths) length = 4 + static_cast<uint32_t>(random() % 9);
@@ -263,14 +264,14 @@ TEST(MinBatchSize, LeavesOutAsFewSamplesAsCanBe) {
         ASSERT_EQ(static_cast<uint64_t>(std::ranges::count(counts.seen, 0)), least);
         ++(least > 0 ? few : none);
     }
-    EXPECT_GT(few, 300);
-    EXPECT_GT(none, 1000);
+    EXPECT_GT(few, ROUNDS_OF(300));
+    EXPECT_GT(none, ROUNDS_OF(1000));
 }
 
 TEST(MinBatchSize, HoldsInMixtures_AndUnderLoweredBudgets) {
     std::mt19937_64 random(2);
     int walked = 0, left_out = 0;
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < ROUNDS_OF(1500); ++round) {
         SCOPED_TRACE(round);
         std::vector<std::vector<uint32_t>> parts(1 + random() % 3);
         std::vector<double> repeats;
@@ -324,8 +325,8 @@ TEST(MinBatchSize, HoldsInMixtures_AndUnderLoweredBudgets) {
         left_out += count > info.skipped;
         ++walked;
     }
-    EXPECT_GT(walked, 1000);
-    EXPECT_GT(left_out, 100);
+    EXPECT_GT(walked, ROUNDS_OF(1000));
+    EXPECT_GT(left_out, ROUNDS_OF(100));
 }
 
 /// Ranks as threads, which wait for each other.
@@ -368,7 +369,7 @@ int32_t gather(void* ctx, const void* mine, size_t size, void* all) {
 TEST(MinBatchSize, HoldsInShards) {
     std::mt19937_64 random(3);
     int walked = 0, left_out = 0;
-    for (int round = 0; round < 600; ++round) {
+    for (int round = 0; round < ROUNDS_OF(600); ++round) {
         SCOPED_TRACE(round);
         const std::size_t world_size = 1 + random() % 4, sources = 1 + random() % 3;
         std::vector<std::vector<std::vector<uint32_t>>> shards(world_size);  // by source
@@ -454,8 +455,8 @@ TEST(MinBatchSize, HoldsInShards) {
         ASSERT_NEAR(mean_weight, 1, 1e-9);
         ++walked;
     }
-    EXPECT_GT(walked, 500);
-    EXPECT_GT(left_out, 30);
+    EXPECT_GT(walked, ROUNDS_OF(500));
+    EXPECT_GT(left_out, ROUNDS_OF(30));
 }
 
 TEST(MinBatchSize, UnderALoweredBudget_LeavesOutOnlySamplesWithoutRoom) {

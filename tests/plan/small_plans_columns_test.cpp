@@ -5,6 +5,7 @@
 /// number of batches of these cuts. A plan has at most max(1.3 * c, c + 1) batches.
 #include <sab.h>
 #include "../c/one.h"
+#include "../rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -23,12 +24,6 @@
 
 namespace small_plans_columns {  // files are compiled together in unity builds
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int part = 10;  // of the rounds, since each takes ten times as long
-#else
-constexpr int part = 1;
-#endif
 
 constexpr std::size_t most_columns = 4;
 using Random = std::mt19937_64;
@@ -353,7 +348,7 @@ sab_plan_report report_of(const OwnedPlan& plan) {
 
 TEST(SmallPlansOfColumns, HaveFewMoreBatchesThanASortedCut) {
     int compared = 0;
-    for (int seed = 0; seed < 2000 / part; ++seed) {
+    for (int seed = 0; seed < ROUNDS_OF(2000); ++seed) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         const OwnedPlan plan = each->plan();
@@ -362,11 +357,11 @@ TEST(SmallPlansOfColumns, HaveFewMoreBatchesThanASortedCut) {
         ASSERT_LE(batches, each->allowed(best_cut(each->rules, batches)));
         ++compared;
     }
-    EXPECT_GT(compared, 1850 / part);
+    EXPECT_GT(compared, ROUNDS_OF(1850));
 }
 
 TEST(SmallPlansOfColumns, KeepTheBudgets_AndHaveEachSampleOnce) {
-    for (int seed = 0; seed < 300 / part; ++seed) {
+    for (int seed = 0; seed < ROUNDS_OF(300); ++seed) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         const OwnedPlan plan = each->plan();
@@ -397,7 +392,7 @@ TEST(SmallPlansOfColumns, KeepTheBudgets_AndHaveEachSampleOnce) {
 }
 
 TEST(SmallPlansOfColumns, OfEachIdAreCutApart) {
-    for (int seed = 0; seed < 120; seed += part) {
+    for (int seed = 0; seed < 120; seed += 120 / ROUNDS_OF(120)) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         Random random(static_cast<uint64_t>(seed) + 10000);
@@ -423,7 +418,7 @@ TEST(SmallPlansOfColumns, OfEachIdAreCutApart) {
 
 TEST(SmallPlansOfColumns, NearestTarget_IsReached) {
     int met = 0;
-    for (int seed = 0; seed < 500 / part; ++seed) {
+    for (int seed = 0; seed < ROUNDS_OF(500); ++seed) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         const OwnedPlan plan = each->plan();
@@ -435,11 +430,11 @@ TEST(SmallPlansOfColumns, NearestTarget_IsReached) {
         ASSERT_TRUE(report_of(each->plan()).target_met);
         ++met;
     }
-    EXPECT_GT(met, 100 / part);
+    EXPECT_GT(met, ROUNDS_OF(100));
 }
 
 TEST(SmallPlansOfColumns, HaveNoMoreShapesThanGiven) {
-    for (int seed = 0; seed < 300 / part; ++seed) {
+    for (int seed = 0; seed < ROUNDS_OF(300); ++seed) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         each->options.bucket_batches = 0;

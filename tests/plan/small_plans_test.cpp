@@ -2,6 +2,7 @@
 /// as many as fit.
 #include <sab.h>
 #include "../c/one.h"
+#include "../rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -15,12 +16,6 @@
 
 namespace small_plans {  // files are compiled together in unity builds
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int part = 10;  // of the rounds, since each takes ten times as long
-#else
-constexpr int part = 1;
-#endif
 
 template <auto Free>
 struct Freed {
@@ -199,7 +194,7 @@ uint64_t most_allowed(uint64_t cut) {
 
 TEST(SmallPlans, HaveAtMostAQuarterMoreBatchesThanASortedCut) {
     std::mt19937_64 random(1);
-    for (int round = 0; round < 10000 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(10000); ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         const Rules rules = any_rules(random, lengths);
@@ -220,7 +215,7 @@ TEST(SmallPlans, HaveAtMostAQuarterMoreBatchesThanASortedCut) {
 
 TEST(SmallPlans, OfEachIdAreCutApart) {
     std::mt19937_64 random(2);
-    for (int round = 0; round < 1000 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(1000); ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         const Rules rules = any_rules(random, lengths);
@@ -246,7 +241,7 @@ TEST(SmallPlans, OfEachIdAreCutApart) {
 /// Of the epochs of a mixture, walked.
 TEST(SmallPlans, OfMixturesAreAsGood) {
     std::mt19937_64 random(3);
-    for (int round = 0; round < 300 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         SCOPED_TRACE(round);
         const Lengths some = any_lengths(random), others = any_lengths(random);
         Lengths lengths = some;
@@ -288,7 +283,7 @@ int32_t copy_own(void*, const void* mine, size_t size, void* all) {
 /// Samplers that make the plan themselves, from what the ranks tell of their samples.
 TEST(SmallPlans, OfShardsAreAsGood) {
     std::mt19937_64 random(7);
-    for (int round = 0; round < 300 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(300); ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         Rules rules = any_rules(random, lengths);
@@ -325,7 +320,7 @@ Outcome equal_runs(Lengths lengths, const Rules& rules, uint64_t batches) {
 
 TEST(SmallPlans, WithAGivenNumberOfBatchesAreNeverWorseThanEqualRuns) {
     std::mt19937_64 random(4);
-    for (int round = 0; round < 2000 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(2000); ++round) {
         const Lengths lengths = any_lengths(random);
         Rules rules = any_rules(random, lengths);
         rules.oversize = SAB_OVERSIZE_ERROR;
@@ -402,7 +397,7 @@ std::pair<Lengths, Rules> few_samples(std::mt19937_64& random) {
 TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
     std::mt19937_64 random(5);
     int compared = 0;
-    for (int round = 0; round < 3000 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(3000); ++round) {
         SCOPED_TRACE(round);
         const auto [lengths, rules] = few_samples(random);
         const Cost cost(rules);
@@ -422,14 +417,14 @@ TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
                 ++compared;
             }
     }
-    EXPECT_GT(compared, 20000 / part);
+    EXPECT_GT(compared, ROUNDS_OF(20000));
 }
 
 /// The report names a target that a plan meets, and no division beats it without being a plan.
 TEST(SmallPlans, NearestTarget_IsReached) {
     std::mt19937_64 random(6);
     int missed = 0;
-    for (int round = 0; round < 3000 / part; ++round) {
+    for (int round = 0; round < ROUNDS_OF(3000); ++round) {
         SCOPED_TRACE(round);
         const auto [lengths, rules] = few_samples(random);
         const Cost cost(rules);
@@ -451,7 +446,7 @@ TEST(SmallPlans, NearestTarget_IsReached) {
         options.padding_target = report.nearest_target;
         ASSERT_TRUE(report_of(plan_of(sizes.get(), options).get()).target_met);
     }
-    EXPECT_GT(missed, 500 / part);
+    EXPECT_GT(missed, ROUNDS_OF(500));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "helpers.h"
 #include "one.h"
 
-enum { MOST = 300, MOST_RANKS = 5, MOST_ROUNDS = ROUNDS_OF(400) };
+enum { MOST = 300, MOST_RANKS = 5, MOST_ROUNDS = 400 };
 
 static sab_histogram *histogram_of(const int32_t *numbers, size_t count) {
     sab_histogram *histogram = NULL;

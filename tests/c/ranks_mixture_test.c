@@ -268,7 +268,7 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
     EXPECT(source.id == 7 && source.samples == 0);
     EXPECT_FAILS(sab_mixture_new(parts, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.all_source_count = 3: must be the number of sources, 2");
-    options.repeat_count = 0;
+    options.repeats = NULL, options.repeat_count = 0;
     options.all_source_count = 2;
     EXPECT_FAILS(mixture_by_ids(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
                  "options.ids[1] = 7: must be one of options.all_sources");
@@ -297,7 +297,7 @@ static void sources_of_all_shards_need_samples(void) {
     job jobs[3];
     set_shards(jobs, 3);
     for (int r = 0; r < 3; ++r) {
-        jobs[r].mixture.repeat_count = 0;
+        jobs[r].mixture.repeats = NULL, jobs[r].mixture.repeat_count = 0;
         jobs[r].mixture.all_sources = all;
         jobs[r].mixture.all_source_count = 4;
     }

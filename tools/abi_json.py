@@ -229,8 +229,11 @@ class Writer:
         if said := re.search(r"\bKept until ([^.;]*)", text):
             return {"kept": f"until {said[1]}"}
         has_release = any(each.name == "release" for each in among)
-        release = "it" if variable.name == "release" else "`release`"
-        return {"kept": f"until {release} is called" if has_release else "during the call"}
+        if not has_release:
+            return {"kept": "during the call"}
+        if variable.name == "release":
+            return {"kept": "until it is called"}
+        return {"kept": "until `release` is called; if that is NULL, until the handle is freed"}
 
     def called(self, header: Header, *documentation: str) -> Entry:
         """When and in which thread, in the words of the comments or else of the header's, and

@@ -34,9 +34,11 @@ SEXP batches_of(SEXP lengths, SEXP limit) {
     sab_plan_free(plan);
     if (sampler == NULL) Rf_error("%s", sab_last_error_message());
     SEXP batches = PROTECT(Rf_allocVector(VECSXP, (R_xlen_t)count));
-    for (uint64_t i = 0; i < count && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
+    sab_status status = SAB_OK;
+    for (uint64_t i = 0; i < count && (status = sab_next_batch(sampler, &batch)) == SAB_OK; ++i)
         SET_VECTOR_ELT(batches, (R_xlen_t)i, batch_of_r(&batch));
     sab_sampler_free(sampler);
+    if (status < 0) Rf_error("%s", sab_last_error_message());
     UNPROTECT(1);
     return batches;
 }

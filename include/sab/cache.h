@@ -46,8 +46,8 @@ typedef int32_t sab_cache_failure;
 typedef struct sab_cache_options {
     /** set by SAB_CACHE_OPTIONS_INIT */
     size_t struct_size;
-    /** values are kept under "{dataset_name}_{key}": caches of one name share their values. NULL
-     *  (default): under the key itself; all keys belong to the cache */
+    /** values are kept under "{dataset_name}_{key}": caches of one name share their values.
+     *  NULL: under the key itself; all keys belong to the cache */
     const char *dataset_name;
     /** number of values that are collected before they are written together; 0: 1. Until then
      *  they are read from the buffer, and lost if the process ends abnormally. sab_cache_flush(),

@@ -119,7 +119,9 @@ SAB_API sab_status sab_cost_transformer_new(uint64_t hidden, uint64_t layers, sa
  *
  * The function is called only inside of calls that are given the cost. Plans and samplers do not
  * keep it: the cost may be freed after the call. A budget of such a cost can therefore not be
- * lowered later (sab_sampler_set_budget()).
+ * lowered later (sab_sampler_set_budget()). The library does not know how the cost grows: bounds,
+ * and with them buckets, may be others than with the same cost as terms. A plan calls the function
+ * several times for each size.
  *
  * @param fn       computes the cost
  * @param ctx      passed to `fn` and `release`

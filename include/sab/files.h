@@ -40,7 +40,7 @@ typedef struct sab_sizes_file_options {
     const char *format;
     /** the field of JSON lines, "audio.frames" for one in an object. A number is the size. The size
      *  of a text is measured as `text_unit` says; that of a list is its number of items, and lists
-     *  that all hold a single list are refused. NULL for the other formats */
+     *  that all hold a single list are refused. NULL: none, for the other formats */
     const char *column;
     /** the size of a text: SAB_TEXT_BYTES (default), SAB_TEXT_WORDS, SAB_TEXT_VALUE or
      *  SAB_TEXT_ALL_BYTES. Of a file of neither texts nor JSON lines only the default and

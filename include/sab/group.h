@@ -259,7 +259,7 @@ typedef struct sab_pad_options {
     uint64_t batch_dim;
     /** SAB_PADDING_CONSTANT */
     sab_pad_rule padding;
-    /** an element, or several by `value_dims`; NULL (default): zero bytes */
+    /** an element, or several by `value_dims`. NULL: zero bytes */
     const void *value;
     /** a bit for each dimension of the samples. Those whose bit is set, the lowest being the first
      *  dimension, are the dimensions of `value`, row-major: a padded position gets the element of

@@ -154,7 +154,7 @@ typedef struct sab_batch {
     /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
      *  `length_multiples`, or the length of a bucket under `max_shapes` and SAB_SHAPES_AUTO. Row:
      *  the length of the row, which is the capacity in the packed sampler and `total` in the
-     *  balanced sampler, unless lengths are rounded (sab/pack.h) */
+     *  balanced sampler, unless lengths are rounded (sab/pack.h). 0 in an empty batch */
     const double *padded_length;
     /** sum of the sizes, one a column */
     const double *total;

@@ -56,6 +56,13 @@ static void Streams_OfFunctions_TakeObjects(void) {
     sab_stream_free(streams[0]);
 }
 
+static void Stream_TakesProgress(void) {
+    const sab_progress_options progress = SAB_PROGRESS_OPTIONS_INIT;
+    sab_stream *stream = a_source();
+    EXPECT_OK(sab_stream_set_progress(stream, &progress));
+    sab_stream_free(stream);
+}
+
 static void Partition_TakesOptions(void) {
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
     uint32_t part_of[3] = {9, 9, 9};
@@ -73,6 +80,7 @@ static void HostProbe_TakesOptions(void) {
 
 int main(void) {
     RUN(Streams_OfFunctions_TakeObjects);
+    RUN(Stream_TakesProgress);
     RUN(Partition_TakesOptions);
     RUN(HostProbe_TakesOptions);
     return finish();

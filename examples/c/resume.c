@@ -38,7 +38,6 @@ static void train(const sab_plan *plan, uint64_t rank, uint64_t world_size, uint
     }
     /* the same bytes on every rank */
     check(sab_sampler_state_save(sampler, to->bytes, sizeof to->bytes, &to->size));
-    if (to->size > sizeof to->bytes) abort(); /* nothing was written */
     sab_sampler_free(sampler);
 }
 

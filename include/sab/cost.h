@@ -81,8 +81,8 @@ typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths,
 
 /** Makes the padded total: n * (w0 * L0 + w1 * L1 + ...). In a row it is the total.
  *
- * @param weights  `columns` numbers, each finite and at least 0, at least one above 0, such as {1,
- * 0} for the first of two columns alone; NULL: 1 each
+ * @param weights  `columns` numbers, each finite and at least 0, at least one above 0; NULL: 1
+ *     each. {1, 0} is for the first of two columns alone
  * @param columns  1 to SAB_MAX_COLUMNS
  * @param cost     the new handle; free with sab_cost_free(); NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT

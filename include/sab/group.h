@@ -311,7 +311,7 @@ SAB_API sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indi
  *     threads no two may be equal
  * @param count    number of `indices`; without them, of samples
  * @param options  those of sab_ragged_pad(), of which only `batch_dim` and `threads` are used;
- * NULL: the defaults
+ *     NULL: the defaults
  * @param samples  elements of the samples in `indices` are written
  * @return SAB_OK; SAB_E_ARGUMENT, with nothing written
  */

@@ -112,7 +112,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
 
     bool is_found = rules.is_longest_first ? longest_first() || differencing()
                                            : differencing() || longest_first();
-    // without, a tight cap may be found that only rounding stands against
+    // without, a tight capacity may be found that only rounding stands against
     for (const double slack : {0.0, slack_}) {
         if (is_found) break;
         if (!best_fit(slack)) continue;
@@ -530,7 +530,7 @@ Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& t
             return;
         best = {{given, 1}, {taken, taken_count}, score};
     };
-    // a neighbour may fit under the cap where the nearest does not
+    // a neighbour may fit under the capacity where the nearest does not
     const std::size_t reach = weights_.empty() ? 1 : 8;
     std::size_t near = 0;
     for (std::size_t given = 0; given < from.items.size(); ++given) {
@@ -545,7 +545,7 @@ Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& t
     return best;
 }
 
-/// Under a tight cap nothing moves one by one: an item that costs much for its weight goes for
+/// Under a tight capacity nothing moves one by one: an item that costs much for its weight goes for
 /// several that together weigh about as much and cost less, or the other way round. Those several
 /// are neighbours by cost.
 Partitioner::Exchange Partitioner::best_exchange_of_ranges(const Part& from, const Part& to) const {
@@ -556,7 +556,7 @@ Partitioner::Exchange Partitioner::best_exchange_of_ranges(const Part& from, con
         const std::size_t stride = singles.items.size() / most_singles + 1;
         for (std::size_t single = 0; single < singles.items.size(); single += stride) {
             const uint32_t one = singles.items[single];
-            // a range, for both to stay under the cap
+            // a range, for both to stay under the capacity
             const double lightest = ranges.weight + weight(one) - rules_.capacity + slack_;
             const double heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
             double range_cost = 0, range_weight = 0;
@@ -583,8 +583,8 @@ Partitioner::Exchange Partitioner::best_exchange_of_ranges(const Part& from, con
     return best;
 }
 
-/// Brings parts that are too heavy under the cap, as far as the lightest parts have room; false
-/// when some stay too heavy.
+/// Brings parts that are too heavy under the capacity, as far as the lightest parts have room;
+/// false when some stay too heavy.
 bool Partitioner::repair() {
     constexpr std::size_t tried_parts = 8;
     const std::size_t try_work = std::bit_width(rules_.parts), exchange_work = try_work * try_work;

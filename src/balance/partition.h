@@ -39,7 +39,7 @@ class Partitioner {
 public:
     /// Fills `part_of`; false when no assignment under the capacity was found: the weights of a
     /// part, added up in the order of the items, are never more. Costs and weights are finite and
-    /// at least 0; no weights: no cap. Throws when the thread's progress asks to stop.
+    /// at least 0; no weights: no capacity. Throws when the thread's progress asks to stop.
     bool partition(std::span<const double> costs, std::span<const double> weights,
                    const PartitionRules& rules, std::span<uint32_t> part_of);
 

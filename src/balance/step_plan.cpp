@@ -341,7 +341,7 @@ private:
             if (!add_ends(plan_.offsets, [&](uint64_t at) {
                     return samples_.sizes[j * count + static_cast<std::size_t>(plan_.indices[at])];
                 }))
-                return plan_.cu_seqlens.clear();
+                return;
         for (std::size_t j = 0; j < columns; ++j)
             plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data() + j * (count + parts()));
     }

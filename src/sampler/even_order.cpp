@@ -198,6 +198,71 @@ std::size_t fixed_batches(std::size_t count, const EpochOptions& epoch_options) 
     return std::min(count, (costliest + world - 1) / world * world);
 }
 
+/// Of an order whose last step has fewer samples than ranks: the pieces of the batches that are to
+/// be divided, so that whole steps, or all samples, are there. A last step of batches chosen for
+/// their samples would be far from the dues. `samples`: of each batch. A piece has at least
+/// `fewest`; if these are more than one, and too many for whole steps, there are no pieces.
+std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
+                                             std::span<const uint64_t> samples,
+                                             const EpochOptions& epoch_options, uint64_t fewest) {
+    const std::size_t world = epoch_options.step_batches, last = order.size() % world,
+                      fixed = fixed_batches(order.size(), epoch_options);
+    uint64_t in_last = 0;
+    for (const uint32_t batch : order.last(last)) in_last += samples[batch] / fewest;
+    if (last == 0 || in_last >= world || fixed + last >= order.size()) return {};
+    struct Divided {
+        uint32_t batch;
+        uint64_t samples, pieces;
+        uint64_t largest() const { return (samples + pieces - 1) / pieces; }
+        bool can_divide(uint64_t least) const { return samples / (pieces + 1) >= least; }
+        bool operator<(const Divided& other) const {  // the largest is divided first
+            return largest() != other.largest() ? largest() < other.largest() : batch < other.batch;
+        }
+    };
+    std::priority_queue<Divided> waiting;
+    for (const uint32_t batch : order.subspan(fixed))
+        if (const Divided whole{batch, samples[batch], 1}; whole.can_divide(fewest))
+            waiting.push(whole);
+    std::vector<BatchPiece> pieces;
+    const auto make = [&](const Divided& of) {
+        for (uint64_t i = 0; i < of.pieces && of.pieces > 1; ++i) {
+            const uint64_t first = of.samples * i / of.pieces;
+            pieces.push_back({of.batch, first, of.samples * (i + 1) / of.pieces - first});
+        }
+    };
+    std::size_t needed = world - last;
+    for (; needed > 0 && !waiting.empty(); --needed) {
+        Divided next = waiting.top();
+        waiting.pop();
+        ++next.pieces;
+        if (next.can_divide(fewest))
+            waiting.push(next);
+        else
+            make(next);
+    }
+    if (fewest > 1 && needed > 0) return {};
+    for (; !waiting.empty(); waiting.pop()) make(waiting.top());
+    return pieces;
+}
+
+/// The batches that even_epoch() was given, with the pieces in random places instead of those that
+/// are divided. The ids of the pieces are `first_id` and so on.
+std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
+                                  std::span<const BatchPiece> pieces, uint32_t first_id,
+                                  const EpochOptions& epoch_options) {
+    const std::size_t fixed = fixed_batches(batches.size(), epoch_options);
+    std::vector<bool> is_divided(first_id);
+    for (const BatchPiece& piece : pieces) is_divided[piece.batch] = true;
+    std::vector<uint32_t> made;
+    for (const uint32_t batch : batches)
+        if (!is_divided[batch]) made.push_back(batch);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        made.push_back(first_id + static_cast<uint32_t>(i));
+        std::swap(made.back(), made[fixed + multiply_high(mix(i), made.size() - fixed)]);
+    }
+    return made;
+}
+
 }  // namespace
 
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
@@ -250,65 +315,6 @@ std::vector<uint32_t> even_merge(const SourceAmounts& amounts, std::span<const u
         open.erase(std::ranges::find(open, best.batch));
         if (const uint32_t after = next[best.batch]; after != none)
             open.insert(std::ranges::lower_bound(open, after), after);
-    }
-    return made;
-}
-
-std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
-                                             std::span<const uint64_t> samples,
-                                             const EpochOptions& epoch_options, uint64_t fewest) {
-    const std::size_t world = epoch_options.step_batches, last = order.size() % world,
-                      fixed = fixed_batches(order.size(), epoch_options);
-    uint64_t in_last = 0;
-    for (const uint32_t batch : order.last(last)) in_last += samples[batch] / fewest;
-    if (last == 0 || in_last >= world || fixed + last >= order.size()) return {};
-    struct Divided {
-        uint32_t batch;
-        uint64_t samples, pieces;
-        uint64_t largest() const { return (samples + pieces - 1) / pieces; }
-        bool can_divide(uint64_t least) const { return samples / (pieces + 1) >= least; }
-        bool operator<(const Divided& other) const {  // the largest is divided first
-            return largest() != other.largest() ? largest() < other.largest() : batch < other.batch;
-        }
-    };
-    std::priority_queue<Divided> waiting;
-    for (const uint32_t batch : order.subspan(fixed))
-        if (const Divided whole{batch, samples[batch], 1}; whole.can_divide(fewest))
-            waiting.push(whole);
-    std::vector<BatchPiece> pieces;
-    const auto make = [&](const Divided& of) {
-        for (uint64_t i = 0; i < of.pieces && of.pieces > 1; ++i) {
-            const uint64_t first = of.samples * i / of.pieces;
-            pieces.push_back({of.batch, first, of.samples * (i + 1) / of.pieces - first});
-        }
-    };
-    std::size_t needed = world - last;
-    for (; needed > 0 && !waiting.empty(); --needed) {
-        Divided next = waiting.top();
-        waiting.pop();
-        ++next.pieces;
-        if (next.can_divide(fewest))
-            waiting.push(next);
-        else
-            make(next);
-    }
-    if (fewest > 1 && needed > 0) return {};
-    for (; !waiting.empty(); waiting.pop()) make(waiting.top());
-    return pieces;
-}
-
-std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
-                                  std::span<const BatchPiece> pieces, uint32_t first_id,
-                                  const EpochOptions& epoch_options) {
-    const std::size_t fixed = fixed_batches(batches.size(), epoch_options);
-    std::vector<bool> is_divided(first_id);
-    for (const BatchPiece& piece : pieces) is_divided[piece.batch] = true;
-    std::vector<uint32_t> made;
-    for (const uint32_t batch : batches)
-        if (!is_divided[batch]) made.push_back(batch);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        made.push_back(first_id + static_cast<uint32_t>(i));
-        std::swap(made.back(), made[fixed + multiply_high(mix(i), made.size() - fixed)]);
     }
     return made;
 }

@@ -40,18 +40,4 @@ std::vector<uint32_t> even_epoch_in_pieces(const SourceAmounts& amounts,
                                            const EpochOptions& epoch_options, const Plan* plan,
                                            const std::function<double(const BatchPiece&)>& add);
 
-/// Of an order whose last step has fewer samples than ranks: the pieces of the batches that are to
-/// be divided, so that whole steps, or all samples, are there. A last step of batches chosen for
-/// their samples would be far from the dues. `samples`: of each batch. A piece has at least
-/// `fewest`; if these are more than one, and too many for whole steps, there are no pieces.
-std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
-                                             std::span<const uint64_t> samples,
-                                             const EpochOptions& epoch_options,
-                                             uint64_t fewest = 1);
-/// The batches that even_epoch() was given, with the pieces in random places instead of those that
-/// are divided. The ids of the pieces are `first_id` and so on.
-std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
-                                  std::span<const BatchPiece> pieces, uint32_t first_id,
-                                  const EpochOptions& epoch_options);
-
 }  // namespace sab

@@ -129,8 +129,7 @@ std::unique_ptr<Sequence> mixed_sequence_of(const sab_plan& plan, SamplerKind ki
 }
 
 /// The sequence that `make` makes of a plan, and null; of a mixture, of the plan of each epoch and
-/// of the samples that it numbers.
-/// `keeps_order`: as above.
+/// of the samples that it numbers. `keeps_order`: as above.
 template <class Make>
 std::unique_ptr<Sequence> sequence_of(const sab_plan& plan, SamplerKind kind, Make make,
                                       bool keeps_order) {

@@ -142,8 +142,7 @@ public:
     /// What batches of nearly equal cost are sorted by; 0: nothing.
     virtual double length(uint64_t) const { return 0; }
     /// The part of `count` samples from `first` on, which may reach into batches that continue this
-    /// one; 0 for a rank of a last step with fewer samples
-    /// than ranks.
+    /// one; 0 for a rank of a last step with fewer samples than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 

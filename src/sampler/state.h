@@ -43,6 +43,7 @@ void write_sealed(Header header, std::initializer_list<std::span<const std::byte
     header.checksum = XXH3_64bits(covered.data(), covered.size());
     std::memcpy(state.data(), &header, sizeof header);
 }
+
 /// Reads such a header. Refuses bytes that are no whole state. `letters`: it begins with them.
 template <class Header>
 Header read_sealed(std::span<const std::byte> state, std::string_view letters, const char* whose,

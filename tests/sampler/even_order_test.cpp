@@ -257,14 +257,11 @@ struct Ordered {
 };
 
 Ordered ordered(const Batches& batches, const std::vector<uint64_t>& samples, uint64_t world) {
-    const EpochOptions epoch_options{0, 0, world, 0};
     SourceAmounts amounts = amounts_of(batches);
     std::vector<double> costs(batches.size(), 1);
-    Ordered made{even_epoch(amounts, ids_of(batches), costs, epoch_options), samples, batches};
-    const std::vector<BatchPiece> pieces =
-        divide_for_last_step(made.batches, samples, epoch_options);
     std::vector<uint64_t> divided(batches.size());
-    for (const BatchPiece& piece : pieces) {
+    Ordered made{{}, samples, batches};
+    const auto add = [&](const BatchPiece& piece) {
         EXPECT_EQ(piece.first, divided[piece.batch]);  // one after the other
         EXPECT_GT(piece.count, 0u);
         divided[piece.batch] += piece.count;
@@ -272,20 +269,17 @@ Ordered ordered(const Batches& batches, const std::vector<uint64_t>& samples, ui
         for (double& amount : part) amount *= double(piece.count) / double(samples[piece.batch]);
         amounts.add(part.size(), [&](std::size_t s) { return SourceAmounts::Part{s, part[s]}; });
         amounts.finish_piece();
-        costs.push_back(1);
         made.samples.push_back(piece.count);
         made.amounts.push_back(part);
-    }
+        return 1.0;
+    };
+    made.batches = even_epoch_in_pieces(amounts, ids_of(batches), costs, samples, {0, 0, world, 0},
+                                        nullptr, add);
     for (std::size_t b = 0; b < divided.size(); ++b)
         if (divided[b] > 0) {
             EXPECT_EQ(divided[b], samples[b]);
             made.amounts[b].assign(made.amounts[b].size(), 0);  // its pieces have it
         }
-    if (!pieces.empty())
-        made.batches = even_epoch(amounts,
-                                  with_pieces(ids_of(batches), pieces,
-                                              static_cast<uint32_t>(batches.size()), epoch_options),
-                                  costs, epoch_options);
     return made;
 }
 
@@ -311,12 +305,16 @@ TEST(EvenOrder, ALastStepOfFewSamples_IsFilledWithPieces_AndTheSourcesStayNearTh
 }
 
 TEST(EvenOrder, ALastStepOfEnoughSamples_HasNoPieces) {
-    const std::vector<uint64_t> samples{1, 1, 1, 1, 1, 1, 1, 5, 3};
-    const std::vector<uint32_t> order{0, 1, 2, 3, 4, 5, 6, 8, 7};
-    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 4, 0}).empty());
-    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 3, 0}).empty());   // whole steps
-    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 16, 0}).empty());  // only one step
-    EXPECT_FALSE(divide_for_last_step(order, samples, {0, 0, 8, 0}).empty());
+    const Batches batches(9, {1, 2});
+    const auto has_pieces = [&](const std::vector<uint64_t>& samples, uint64_t world) {
+        return ordered(batches, samples, world).samples.size() > samples.size();
+    };
+    const std::vector<uint64_t> large(9, 4), small(9, 2);
+    EXPECT_FALSE(has_pieces(large, 4));
+    EXPECT_FALSE(has_pieces(small, 3));   // whole steps
+    EXPECT_FALSE(has_pieces(small, 16));  // only one step
+    EXPECT_TRUE(has_pieces(small, 4));
+    EXPECT_TRUE(has_pieces(large, 8));
 }
 
 TEST(EvenOrder, IsAPermutation_ThatLeavesTheFirstBatchesWhereTheyAre) {

@@ -136,9 +136,9 @@ def partition(
             balanced, are a dictionary or a list of arrays, or a 2-D array with a row an item.
         parts: number of parts.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
-        weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order
-            of the items, sum to more than ``capacity``. Several weights are given as ``costs``,
-            with a capacity each: a list, or a dictionary with the same keys.
+        weights, capacity: the weights (tokens, bytes) of no part, added up in the order of the
+            items, sum to more than ``capacity``. Several weights are given as ``costs``, with a
+            capacity each: a list, or a dictionary with the same keys.
         progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
             False or raising.
 

@@ -43,7 +43,7 @@ _ROW_GROUP = 64  # batches that are read together
 _FILE, _BATCH, _SLOT, _LENGTH = "sab_file", "sab_batch", "sab_slot", "sab_length"
 _INDICES, _CU_SEQLENS = "indices", "cu_seqlens"
 _SAMPLES = b"samples"  # in the metadata of a file
-_BLOCK, _SUM = 1 << 16, 8  # bytes of a file with a checksum, and of the checksum
+_BLOCK, _SUM = 1 << 16, 8  # bytes of pages with a checksum, and of the checksum
 
 
 def _package(module: str) -> Any:
@@ -216,29 +216,29 @@ def _sum_of(block: bytes) -> bytes:
 
 
 def _with_sums(content: bytes) -> bytes:
-    """A Parquet file with the checksums of its blocks before its footer. No reader looks there, and
-    nothing else in Parquet verifies the footer and the headers of pages.
+    """A Parquet file with checksums before its footer, where no reader looks: of each block of the
+    pages, and of the footer. Parquet itself verifies neither footers nor the headers of pages.
     """
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    sums = (_sum_of(content[at : at + _BLOCK]) for at in range(0, len(content), _BLOCK))
-    return b"".join((content[:footer], *sums, content[footer:]))
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    pages, footer = content[:end], content[end:]
+    blocks = [pages[at : at + _BLOCK] for at in range(0, end, _BLOCK)]
+    return b"".join((pages, *map(_sum_of, [*blocks, footer]), footer))
 
 
 class _Verified(io.RawIOBase):
-    """The Parquet file in what :func:`_with_sums` gave. Each block is verified when it is read."""
+    """A file that :func:`_with_sums` made. Each block is verified when it is read."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
-        whole_size = stream.seek(0, io.SEEK_END)
-        room = -(-whole_size // (_BLOCK + _SUM)) * _SUM
-        stream.seek(max(whole_size - 8, 0))
-        footer = whole_size - 8 - int.from_bytes(stream.read(4), "little")
-        if footer < room:
+        self._stream, self._size, self._at = stream, stream.seek(0, io.SEEK_END), 0
+        stream.seek(max(self._size - 8, 0))
+        footer = 8 + int.from_bytes(stream.read(4), "little")
+        blocks = -((footer + _SUM - self._size) // (_BLOCK + _SUM))
+        self._end = self._size - footer - (blocks + 1) * _SUM  # of the pages
+        stream.seek(max(self._end, 0))
+        self._tail = stream.read()  # the checksums and the footer
+        if self._end < 0 or _sum_of(self._tail[-footer:]) != self._tail[-footer - _SUM : -footer]:
             raise ValueError("its end is damaged")
-        self._stream, self._size, self._at = stream, whole_size - room, 0
-        self._footer = footer - room  # where it begins in the Parquet file
-        stream.seek(self._footer)
-        self._sums = stream.read(room)
 
     def readable(self) -> bool:
         return True
@@ -252,24 +252,19 @@ class _Verified(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         number, inside = divmod(self._at, _BLOCK)
-        part = self._block(number)[inside : inside + len(buffer)]
+        if self._at < self._end:
+            part = self._block(number)[inside : inside + len(buffer)]
+        else:
+            part = self._tail[self._at - self._end :][: len(buffer)]
         buffer[: len(part)] = part
         self._at += len(part)
         return len(part)
 
     def _block(self, number: int) -> bytes:
-        begin = number * _BLOCK
-        end = min(begin + _BLOCK, self._size)
-        if begin >= end:
-            return b""
-        block = b""
-        for shift, first, last in (
-            (0, begin, min(end, self._footer)),
-            (len(self._sums), max(begin, self._footer), end),
-        ):
-            self._stream.seek(first + shift)
-            block += self._stream.read(max(last - first, 0))
-        if _sum_of(block) != self._sums[number * _SUM : (number + 1) * _SUM]:
+        begin, end = number * _BLOCK, min((number + 1) * _BLOCK, self._end)
+        self._stream.seek(begin)
+        block: bytes = self._stream.read(end - begin)
+        if _sum_of(block) != self._tail[number * _SUM : (number + 1) * _SUM]:
             raise ValueError(f"bytes {begin} to {end} have another checksum")
         return block
 
@@ -518,10 +513,8 @@ def begin(path: str, job: Job, own: Collection[int], *, read: bool) -> list[int]
 def _is_whole(files: Any, name: str, read: bool) -> bool:
     try:
         with damage_of(name), files.open(name, "rb") as stream:
-            verified = io.BufferedReader(_Verified(stream), _BLOCK)
-            if not read:
-                verified.seek(-1, io.SEEK_END)
-            while verified.read(_BLOCK):
+            verified = _Verified(stream)
+            while read and verified.read(_BLOCK):
                 pass
     except FormatError:
         return False

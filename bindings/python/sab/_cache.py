@@ -276,7 +276,7 @@ class Cache(Generic[Value]):
             written by :meth:`flush`, :meth:`close`, any call after ``flush_interval`` seconds,
             before a fork, and when a process of multiprocessing ends.
         capacity: largest number of bytes; beyond it, random values are evicted. None: no limit.
-            Ignored for ``"redis:"``, where the servers' configuration applies.
+            Not with ``"redis:"``, where the servers have a limit of their own.
         on_failure: ``"degrade"``: values that cannot be reached are misses. ``"error"``: raises
             OSError.
         timeout: seconds to connect to a Redis server, and to wait for each of its answers.

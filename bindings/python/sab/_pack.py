@@ -29,7 +29,7 @@ from sab._native import (
 from sab._order import LastStep, options_of, order_of, sampler_options
 from sab._plan_options import SKIP_OR_ERROR, Multiple, set_multiples
 from sab._random_access import RandomAccessSampler
-from sab._report import OF_EACH_BALANCE, source_lines, step_samples_fact
+from sab._report import OF_EACH_BALANCE, report_text, step_samples_fact
 from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
 
@@ -114,8 +114,7 @@ class PackedReport(NamedTuple):
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
-        return "\n".join([*facts, *source_lines(self.sources)])
+        return report_text(self._facts(), self.sources)
 
     def _repr_html_(self) -> str:
         return as_html(f"Rows of {self.steps:,} steps", self._facts(), source_table(self.sources))

@@ -50,7 +50,7 @@ from sab._plan_options import (
     why_skipped,
 )
 from sab._random_access import RandomAccessSampler, remake
-from sab._report import OF_EACH_BALANCE, source_lines, step_samples_fact
+from sab._report import OF_EACH_BALANCE, report_text, step_samples_fact
 from sab._sampler import OUTPUTS, Output
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -385,8 +385,7 @@ class BalancedReport(NamedTuple):
         return 1 - total / padded_total if padded_total else 0.0
 
     def __str__(self) -> str:
-        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
-        return "\n".join([*facts, *source_lines(self.sources)])
+        return report_text(self._facts(), self.sources)
 
     def _repr_html_(self) -> str:
         return as_html(
@@ -589,8 +588,7 @@ class ShardedReport(NamedTuple):
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
-        return "\n".join([*facts, *source_lines(self.sources)])
+        return report_text(self._facts(), self.sources)
 
     def _repr_html_(self) -> str:
         return as_html("Mixture of all shards", self._facts(), source_table(self.sources))

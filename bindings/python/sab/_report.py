@@ -175,6 +175,12 @@ def step_samples_fact(report: Any) -> tuple[str, str]:
     )
 
 
+def report_text(facts: Facts, sources: Mapping[Name, SourceReport]) -> str:
+    """A line for each fact of a balanced, packed or sharded sampler, then the table of sources."""
+    lines = [f"{name}{value:>{62 - len(name)}}" for name, value in facts]
+    return "\n".join([*lines, *source_lines(sources)])
+
+
 def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:
     """The table of the sources of a mixture, if there are any."""
     if not sources:

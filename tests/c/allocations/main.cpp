@@ -1,6 +1,6 @@
 // Makes every N-th allocation fail in turn: main.cpp INCLUDE_FOLDER [--every N] [SCENARIO...]. N is
-// 4, or $SAB_TEST_ALLOCATIONS_EVERY; in long scenarios fewer fail, unless N is 1. The functions are those that the headers declare: one without
-// a scenario fails the test.
+// 4, or $SAB_TEST_ALLOCATIONS_EVERY; in long scenarios fewer fail, unless N is 1. The functions are
+// those that the headers declare: one without a scenario fails the test.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -183,7 +183,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint
     // in a bucket, or few samples in a batch, one batch more or less matters little. The bound is
     // small compared with sorting.
     const uint64_t most_work = std::max<uint64_t>(
-        1 << 14, std::min(offsets / 8, std::clamp<uint64_t>(offsets / 64, 1 << 17, 1 << 23)));
+        1 << 14, std::min(offsets / 8, std::clamp<uint64_t>(offsets / 64, 1 << 17, 1 << 20)));
     uint64_t step = 1;
     while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
     if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return {};

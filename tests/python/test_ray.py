@@ -347,6 +347,10 @@ def test_random_access_and_wrong_folders(written: pathlib.Path, tmp_path: pathli
         data.load_state_dict({"taken": 1})
     with pytest.raises(sab.MismatchError, match="another plan"):
         data.load_state_dict({**data.state_dict(), "fingerprint": 1})
+    data.load_state_dict({**data.state_dict(), "taken": 4})
+    with pytest.raises(sab.FormatError, match="must be at most"):
+        data.load_state_dict({**data.state_dict(), "taken": 100_000})
+    assert data.state_dict()["taken"] == 4  # a refused state changes nothing
     victim = sorted(written.rglob("*.parquet"))[0]
     content = victim.read_bytes()
     victim.unlink()
@@ -378,7 +382,8 @@ def test_a_task_replaces_damaged_files(
     run(*writing, "--finish")
     victim = sorted((tmp_path / "batches").rglob("*.parquet"))[1]
     content = victim.read_bytes()
-    for kind, damaged in damages(content).items():
+    another = {"another file": sorted((tmp_path / "batches").rglob("*.parquet"))[0].read_bytes()}
+    for kind, damaged in {**damages(content), **another}.items():
         victim.write_bytes(damaged)
         with pytest.raises(sab.FormatError, match=f"{victim}: is damaged: "):
             for rank in range(WORLD):
@@ -410,7 +415,7 @@ def test_damaged_descriptions_are_format_errors(
     for name in ("manifest.json", "job.json"):
         text = (written / name).read_text()
         facts = json.loads(text)
-        for content in ("", text[: len(text) // 2], "hello", "{}"):
+        for content in ("", text[: len(text) // 2], "hello", "{}", "[" * 100_000):
             refused(name, content, "is damaged")
         for content in ("[]", "null", "7", '"x"'):
             refused(name, content, "is damaged: .* must have a JSON object")
@@ -448,9 +453,10 @@ def test_damaged_histograms_name_the_file(
         victim.write_bytes(damaged)
         assert cli.main([str(each) for each in planning]) == 2
         assert f"sab: {victim}: is not a valid histogram" in capsys.readouterr().err
-    (counts / "sources.json").write_text("{")
-    assert cli.main([str(each) for each in planning]) == 2
-    assert f"sab: {counts / 'sources.json'}: is damaged" in capsys.readouterr().err
+    for damage in ("{", "[1]"):
+        (counts / "sources.json").write_text(damage)
+        assert cli.main([str(each) for each in planning]) == 2
+        assert f"sab: {counts / 'sources.json'}: is damaged" in capsys.readouterr().err
     (counts / "sources.json").unlink()
     pathlib.Path(files[1]).write_bytes(b"garbage")
     counting = ["engine", "histogram", *files, *column, "--output", counts]

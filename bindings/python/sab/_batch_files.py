@@ -42,7 +42,7 @@ _PARTIAL = ".partial"
 _ROW_GROUP = 64  # batches that are read together
 _FILE, _BATCH, _SLOT, _LENGTH = "sab_file", "sab_batch", "sab_slot", "sab_length"
 _INDICES, _CU_SEQLENS = "indices", "cu_seqlens"
-_SAMPLES = b"samples"  # in the metadata of a file
+_SAMPLES, _OWN = b"samples", b"own"  # in the metadata of a file
 _BLOCK, _SUM = 1 << 16, 8  # bytes of pages with a checksum, and of the checksum
 
 
@@ -85,7 +85,7 @@ def damage_of(name: str) -> Generator[None]:
     """Errors of the content of a file are those of a damaged file, with its name."""
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
         if isinstance(error, FileNotFoundError) or getattr(error, "errno", None) is not None:
             raise  # of the system: an error of Arrow has no number
         if isinstance(error, FormatError):
@@ -388,6 +388,15 @@ class Job:
         last = min(first + self.batches_per_file, self.batch_count) - 1
         return f"rank-{rank:05}/batches-{first:010}-{last:010}.parquet"
 
+    @functools.cached_property
+    def _files_digest(self) -> str:
+        """Of all fields but the partitions: any division of the rows gives the same files."""
+        return dataclasses.replace(self, partitions=()).digest
+
+    def mark_of(self, name: str) -> bytes:
+        """What only this file of this job has in its metadata."""
+        return f"{self._files_digest} {name}".encode()
+
     def places_of(self, rows: Rows, before: Histogram) -> int:
         """The number of places of samples. `before`: the sizes of the partitions before, to which
         these are added.
@@ -453,7 +462,8 @@ class Job:
             columns[name] = pa.LargeListArray.from_arrays(pa.array(edges, pa.int64()), values)
         if self.packing is not None:
             columns[_CU_SEQLENS] = _cu_seqlens(table.column(_LENGTH).to_numpy(), edges)
-        return number, pa.table(columns, metadata={_SAMPLES: str(len(slots))})
+        own = self.mark_of(self.name_of(number))
+        return number, pa.table(columns, metadata={_SAMPLES: str(len(slots)), _OWN: own})
 
 
 def _cu_seqlens(lengths: npt.NDArray[np.int32], edges: npt.NDArray[np.int64]) -> Any:
@@ -502,19 +512,19 @@ def begin(path: str, job: Job, own: Collection[int], *, read: bool) -> list[int]
     else:
         _replace(files, name, job.to_json().encode())
     present = set(files.find(root))
-    names = {number: f"{root}/{job.name_of(number)}" for number in own}
+    names = {number: job.name_of(number) for number in own}
     return [
         number
         for number, name in names.items()
-        if not (_is_in(present, name) and _is_whole(files, name, read))
+        if not (_is_in(present, f"{root}/{name}") and _is_whole(files, root, job, name, read))
     ]
 
 
-def _is_whole(files: Any, name: str, read: bool) -> bool:
+def _is_whole(files: Any, root: str, job: Job, name: str, read: bool) -> bool:
     try:
-        with damage_of(name), files.open(name, "rb") as stream:
-            verified = _Verified(stream)
-            while read and verified.read(_BLOCK):
+        with _opened(files, root, job, name) as (_, content):
+            content.seek(0)
+            while read and content.read(_BLOCK):
                 pass
     except FormatError:
         return False
@@ -522,10 +532,14 @@ def _is_whole(files: Any, name: str, read: bool) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(files: Any, name: str) -> Generator[Any]:
-    """A file of batches, which is verified where it is read."""
-    with damage_of(name), files.open(name, "rb") as stream:
-        yield parquet().ParquetFile(io.BufferedReader(_Verified(stream), _BLOCK))
+def _opened(files: Any, root: str, job: Job, name: str) -> Generator[tuple[Any, Any]]:
+    """A file of batches and its bytes, which are verified where they are read."""
+    with damage_of(f"{root}/{name}"), files.open(f"{root}/{name}", "rb") as stream:
+        content = io.BufferedReader(_Verified(stream), _BLOCK)
+        file = parquet().ParquetFile(content)
+        if file.metadata.metadata[_OWN] != job.mark_of(name):
+            raise ValueError(f"has other batches than {JOB} says")
+        yield file, content
 
 
 def _facts_of(file: Any) -> tuple[int, int]:
@@ -571,7 +585,7 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
             if (number + 1) % job.files_per_rank != 0:  # the last batch of a rank may be empty
                 raise MismatchError(f"{path}: the file {name} is missing")
             continue
-        with _opened(files, f"{root}/{name}") as file:
+        with _opened(files, root, job, name) as (file, _):
             batches, here = _facts_of(file)
         found += here
         parts.append({"name": name, "batches": batches, "samples": here})
@@ -728,7 +742,7 @@ class BatchDataset:
         """Batches that are read together: positions usually follow each other."""
         if self._last is None or self._last[0] != (name, group):
             files, _ = file_system(self._path)
-            with _opened(files, f"{self._root}/{name}") as file:
+            with _opened(files, self._root, self._job, name) as (file, _):
                 is_there = group < file.num_row_groups
                 rows = file.read_row_group(group) if is_there else file.schema_arrow.empty_table()
             self._last = (name, group), rows
@@ -755,11 +769,10 @@ class BatchDataset:
             raise FormatError(f"state = {dict(state)}: is not that of a BatchDataset")
         if state["fingerprint"] != self.fingerprint:
             raise MismatchError("state: belongs to the batches of another plan")
-        most = self._job.batch_count * self._job.world_size
-        self._taken, self._position = whole("taken", state["taken"]), 0
-        if self._taken > most:
-            self._taken = 0
-            raise FormatError(f"state: {state['taken']} batches were taken: must be at most {most}")
+        most, taken = self._job.batch_count * self._job.world_size, whole("taken", state["taken"])
+        if taken > most:
+            raise FormatError(f"state: {taken} batches were taken: must be at most {most}")
+        self._taken, self._position = taken, 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}  # for workers of loaders

@@ -188,9 +188,11 @@ def _check_sources(folder: str, options: argparse.Namespace) -> None:
     path = pathlib.Path(folder) / "sources.json"
     with damage_of(str(path)):
         read: Any = json.loads(path.read_bytes()) if path.exists() else None
-        if not (read is None or isinstance(read, list)):
+        known = cast("list[str] | None", read)
+        if not (read is None or isinstance(read, list)) or any(
+            not isinstance(name, str) for name in known or []
+        ):
             raise ValueError(f"is {read!r:.60}: must be a list of names")
-    known = cast("list[str] | None", read)
     if known is not None and options.sources is None:
         raise InputError(f"--source: must be given in all phases or in none; see {path}")
     if known is not None and known != options.sources:

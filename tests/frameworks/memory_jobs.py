@@ -169,3 +169,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     folder = pathlib.Path(where)
     (folder / f"{rank}.json").write_text(json.dumps(globals()[job](folder)))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # or Gloo may end it with an error

@@ -54,7 +54,7 @@ impl Sizes<'static> {
     ///
     /// These formats are known: NumPy's `.npy`, and the indexes of Megatron, fairseq and datatrove.
     /// So are JSON lines, lines of numbers, lines of text, a name and a number on each line (Kaldi,
-    /// ESPnet), and FASTA, also from gzip and Zstandard. [`Sizes::description`] says how the file
+    /// `ESPnet`), and FASTA, also from gzip and Zstandard. [`Sizes::description`] says how the file
     /// was read. `"-"` is standard input.
     ///
     /// ```

@@ -131,7 +131,8 @@ def check_each_kind_of_knowledge(_):
     assert "count" not in parameter("sab_items_partition", "costs")  # a product
     assert parameter("sab_sizes_callback_new", "ctx")["context"]
     assert parameter("sab_sizes_callback_new", "size")["kept"] == "during the call"
-    assert parameter("sab_cost_callback_new", "fn")["kept"] == "until `release` is called"
+    kept = parameter("sab_cost_callback_new", "fn")["kept"]
+    assert kept == "until `release` is called; if that is NULL, until the handle is freed"
     assert parameter("sab_sizes_arrow_new", "array")["direction"] == "inout"
     fields = {
         (struct["name"], each["name"]): each

@@ -16,7 +16,7 @@ cd "$(dirname "$0")"
 # ---- The steps of each mode. Those with & run, one after the other, beside those behind them. ----
 
 default=('&fetch_julia' generated '&python julia' core installed symbols interface packages rust ffi)
-checks=('&torch_of_pypi' '&fetch_julia' '&lint' sanitizers '&frameworks' documentation)
+checks=('&torch_of_pypi' '&fetch_julia' '&lint' '&frameworks' sanitizers documentation)
 long=(statistics allocations reads coverage threads fuzzers rust_memory rust_declarations burn planner gcc10 readers
   languages '&gpu_dry_run' referee)
 
@@ -152,7 +152,7 @@ lint() { tests/lint.sh; }
 # sanitized DIRECTORY SANITIZERS [CTEST OPTION...]: a room of the core is one source.
 sanitized() {
   build "$1" -DSAB_BUILD_TESTS=ON -DSAB_SANITIZE="$2" -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug \
-    -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG" -DCMAKE_C_FLAGS_DEBUG="-O1 -g1"
+    -DCMAKE_CXX_FLAGS_DEBUG="-Og -g1 -DNDEBUG -DXXH_NO_INLINE_HINTS=1" -DCMAKE_C_FLAGS_DEBUG="-Og -g1 -DXXH_NO_INLINE_HINTS=1"
   test_build "$1" "${@:3}"
 }
 

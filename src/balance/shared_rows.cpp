@@ -196,7 +196,7 @@ SharedRows::SharedRows(const Forest& forest, const StepSamples& samples,
 }
 
 uint64_t SharedRows::rounded(uint64_t micro_batches) const {
-    return ceiling(micro_batches, options_.multiple) * options_.multiple;
+    return next_multiple(micro_batches, options_.multiple);
 }
 
 uint64_t SharedRows::assign(uint64_t given, std::span<uint32_t> part_of) {

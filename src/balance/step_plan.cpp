@@ -16,10 +16,6 @@
 namespace sab {
 namespace {
 
-uint64_t rounded_up(uint64_t number, uint64_t multiple) {
-    return ceiling(number, multiple) * multiple;
-}
-
 void check_sharing(const sab_step_plan_options& options) {
     const bool has_parents = options.parents != nullptr, has_groups = options.groups != nullptr;
     if (has_parents && (has_groups || options.prefix != nullptr))
@@ -82,12 +78,12 @@ private:
     uint64_t first_count(uint64_t least) const {
         const uint64_t given = options_.micro_batches > 0 ? options_.micro_batches : least;
         check_count(given);
-        return rounded_up(given, options_.multiple);
+        return next_multiple(given, options_.multiple);
     }
 
     void check_count(uint64_t micro_batches) const {
         const uint64_t most = most_parts / options_.world_size;
-        if (micro_batches <= most_parts && rounded_up(micro_batches, options_.multiple) <= most)
+        if (micro_batches <= most_parts && next_multiple(micro_batches, options_.multiple) <= most)
             return;
         if (micro_batches <= most)
             refuse_argument(
@@ -104,7 +100,7 @@ private:
     void assign_rows() {
         rows_.begin(samples_, plan_.world_size);
         const uint64_t least = rows_.least();
-        plan_.least_micro_batches = rounded_up(least, options_.multiple);
+        plan_.least_micro_batches = next_multiple(least, options_.multiple);
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
         if (fits_rows(options_.micro_batches > 0 ? StepRows::Effort::more : StepRows::Effort::less))
@@ -119,7 +115,7 @@ private:
         constexpr int one_by_one = 3;
         const uint64_t multiple = options_.multiple,
                        most = most_parts / plan_.world_size / multiple * multiple,
-                       enough = rounded_up(rows_.enough(), multiple);
+                       enough = next_multiple(rows_.enough(), multiple);
         const auto fits = [&](uint64_t micro_batches) {
             plan_.micro_batches = micro_batches;
             return fits_rows(StepRows::Effort::more);
@@ -161,7 +157,7 @@ private:
 
     void assign_padded() {
         const StepRuns runs(samples_, plan_.world_size);
-        plan_.least_micro_batches = rounded_up(runs.least(), options_.multiple);
+        plan_.least_micro_batches = next_multiple(runs.least(), options_.multiple);
         plan_.micro_batches = first_count(runs.needed());
         if (plan_.micro_batches < runs.needed())
             refuse_count(runs.least() == runs.needed() ? runs.needed() : 0);
@@ -170,11 +166,11 @@ private:
 
     void assign_shared() {
         SharedRows rows(*samples_.forest, samples_, options_);
-        plan_.least_micro_batches = rounded_up(rows.least(), options_.multiple);
+        plan_.least_micro_batches = next_multiple(rows.least(), options_.multiple);
         uint64_t given = options_.micro_batches;
         if (given > 0) {
             check_count(given);
-            given = rounded_up(given, options_.multiple);
+            given = next_multiple(given, options_.multiple);
             if (given < rows.least()) refuse_count(rows.least());
         }
         plan_.micro_batches = rows.assign(given, part_of_);

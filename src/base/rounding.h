@@ -18,4 +18,9 @@ constexpr uint64_t ceiling(uint64_t number, uint64_t divisor) {
     return (number + divisor - 1) / divisor;
 }
 
+/// The least multiple that is not below a number.
+constexpr uint64_t next_multiple(uint64_t number, uint64_t multiple) {
+    return ceiling(number, multiple) * multiple;
+}
+
 }  // namespace sab

@@ -229,7 +229,7 @@ private:
     /// With rounding, as `total_` has it.
     uint64_t size(uint32_t sample) const {
         const uint64_t own = (*sizes_)[sample];
-        return multiple_ > 1 ? ceiling(own, multiple_) * multiple_ : own;
+        return multiple_ > 1 ? next_multiple(own, multiple_) : own;
     }
 
     std::shared_ptr<const std::vector<uint32_t>> sizes_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "plan/segmentation.h"
 #include "plan/shared_runs.h"
 
@@ -181,15 +182,14 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest, uint
     const uint64_t offsets = end_ - begin_;
     // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
     // in a bucket, or few samples in a batch, one batch more or less matters little. The bound is
-    // small compared with sorting.
+    // small compared with sorting, and of a histogram, which is sorted already, takes seconds.
     const uint64_t most_work = std::max<uint64_t>(
         1 << 14, std::min(offsets / 8, std::clamp<uint64_t>(offsets / 64, 1 << 17, 1 << 20)));
     uint64_t step = 1;
     while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
     if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return {};
-    const auto rounded = [&](uint64_t batches) { return (batches + step - 1) / step * step; };
-    const uint64_t few = rounded(fewest_of_longest(fewest)), many = rounded(fewest),
-                   most = (limit.batches - few) / step * step;
+    const uint64_t few = next_multiple(fewest_of_longest(fewest), step),
+                   many = next_multiple(fewest, step), most = (limit.batches - few) / step * step;
 
     /// The best way to leave only the `left` shortest samples, for a number of batches.
     struct Way {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/rounding.h"
 #include "base/sorting.h"
 #include "sampler/pieces.h"
 
@@ -161,7 +162,7 @@ void CostOrder::lay_out_steps() {
     costliest_steps_ = costliest_steps_ / world + (costliest_steps_ % world != 0);
     if (is_by_length()) {  // whole steps of the optimizer
         const uint64_t micro_batches = epoch_options_.micro_batches;
-        costliest_steps_ = (costliest_steps_ + micro_batches - 1) / micro_batches * micro_batches;
+        costliest_steps_ = next_multiple(costliest_steps_, micro_batches);
         costliest_steps_ = std::min(costliest_steps_, full_steps);
     }
     ranges_.clear();

@@ -5,6 +5,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/rounding.h"
 #include "sampler/permutation.h"
 
 namespace sab {
@@ -195,7 +196,7 @@ private:
 std::size_t fixed_batches(std::size_t count, const EpochOptions& epoch_options) {
     const std::size_t world = epoch_options.step_batches,
                       costliest = std::min<std::size_t>(epoch_options.costliest_first, count);
-    return std::min(count, (costliest + world - 1) / world * world);
+    return std::min(count, next_multiple(costliest, world));
 }
 
 /// Of an order whose last step has fewer samples than ranks: the pieces of the batches that are to

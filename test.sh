@@ -151,8 +151,9 @@ lint() { tests/lint.sh; }
 
 # sanitized DIRECTORY SANITIZERS [CTEST OPTION...]: a room of the core is one source.
 sanitized() {
+  local flags='-Og -g1 -DXXH_NO_INLINE_HINTS=1' # xxHash asks for inlining that -Og cannot do
   build "$1" -DSAB_BUILD_TESTS=ON -DSAB_SANITIZE="$2" -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug \
-    -DCMAKE_CXX_FLAGS_DEBUG="-Og -g1 -DNDEBUG -DXXH_NO_INLINE_HINTS=1" -DCMAKE_C_FLAGS_DEBUG="-Og -g1 -DXXH_NO_INLINE_HINTS=1"
+    -DCMAKE_CXX_FLAGS_DEBUG="$flags -DNDEBUG" -DCMAKE_C_FLAGS_DEBUG="$flags"
   test_build "$1" "${@:3}"
 }
 

@@ -526,11 +526,8 @@ void Plan::check_sizes(const ImageRefusal& refuse) const {
     std::vector<PerColumn> of_class;  // padded lengths
     std::size_t next = 0, next_shared = 0;
     each_stretch(refuse, [&](uint64_t begin, uint64_t end, std::span<const uint32_t> codes) {
-        PerColumn sizes{}, lengths{};
-        for (std::size_t j = 0; j < columns(); ++j) {
-            sizes[j] = decoded(codes[j], distinct_sizes(j));
-            lengths[j] = padded(sizes[j], j);
-        }
+        PerColumn sizes{};
+        for (std::size_t j = 0; j < columns(); ++j) sizes[j] = decoded(codes[j], distinct_sizes(j));
         while (next < filled.size() && all[filled[next]].end <= begin) ++next;
         for (std::size_t i = next; i < filled.size() && all[filled[i]].begin < end; ++i) {
             const Bucket& own = all[filled[i]];
@@ -543,6 +540,8 @@ void Plan::check_sizes(const ImageRefusal& refuse) const {
         }
         while (next_shared < shared.size() && shared[next_shared].end <= begin) ++next_shared;
         for (std::size_t i = next_shared; i < shared.size() && shared[i].begin < end; ++i) {
+            PerColumn lengths{};
+            for (std::size_t j = 0; j < columns(); ++j) lengths[j] = padded(sizes[j], j);
             if (shared[i].size_class == of_class.size()) of_class.push_back(lengths);
             if (lengths != of_class[shared[i].size_class])
                 refuse("shared run ", i, " has samples of several padded lengths");

@@ -89,7 +89,9 @@ end
 # The options, and the memory that they point to.
 function mixture_options(names, all_sources; repeat = nothing, proportions = nothing, temperature = nothing, by = nothing, schedule = [], seed = nothing)
     given = options(Raw.sab_mixture_options; temperature = temperature, unit = choice(:by, by, UNITS), seed = seed)
-    isempty(all_sources) || ((given.all_sources, given.all_source_count) = (pointer(all_sources), length(all_sources)))
+    if !isempty(all_sources)
+        given.all_sources, given.all_source_count = pointer(all_sources), length(all_sources)
+    end
     kept, repeats = Any[all_sources], by_source(:repeat, repeat, names, ones(length(names)))
     if repeat !== nothing
         given.repeats, given.repeat_count = pointer(repeats), length(repeats)
